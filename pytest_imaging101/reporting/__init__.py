@@ -1,0 +1,1 @@
+"""Outcomes in, journal, junit, terminal and statistics out."""

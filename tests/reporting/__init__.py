@@ -1,0 +1,1 @@
+"""Reports are made from records alone, and survive whatever happens to their writers."""
