@@ -1,0 +1,1 @@
+"""A brief, a sandbox and a budget in, a transcript out."""
