@@ -1,0 +1,1 @@
+"""Messages in, a reply and its usage out: endpoint, broker, client, replay."""
