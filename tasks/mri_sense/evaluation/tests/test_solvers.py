@@ -46,9 +46,11 @@ class TestCgHermitian:
     def test_zero_steps_and_zero_right_hand_side(self):
         f = read("cg_hermitian")
         x, residuals = cg_hermitian(f["matrix"], f["rhs"], 0, 0.0)
-        assert not np.any(x) and list(residuals) == [1.0]
+        assert not np.any(x)
+        assert list(residuals) == [1.0]
         x, residuals = cg_hermitian(f["matrix"], 0 * f["rhs"], 10, 0.0)
-        assert not np.any(x) and list(residuals) == [0.0]
+        assert not np.any(x)
+        assert list(residuals) == [0.0]
 
     def test_matrix_that_is_not_hermitian(self):
         f = read("cg_hermitian")
@@ -68,7 +70,8 @@ class TestIterativeSense:
         f, arrays = scan("iterative_sense")
         x, residuals = iterative_sense(*arrays, float(f["lam"]), 1000, 1e-11)
         np.testing.assert_allclose(x, f["expected"], rtol=1e-6, atol=1e-8)
-        assert residuals[0] == 1 and residuals[-1] <= 1e-11
+        assert residuals[0] == 1
+        assert residuals[-1] <= 1e-11
 
     def test_first_steps_are_those_of_the_intensity_corrected_system(self):
         f, arrays = scan("iterative_sense")
@@ -86,7 +89,8 @@ class TestIterativeSense:
     def test_stops_at_the_tolerance(self):
         f, arrays = scan("iterative_sense")
         _, residuals = iterative_sense(*arrays, float(f["lam"]), 1000, 1e-3)
-        assert residuals[-1] <= 1e-3 and np.all(np.asarray(residuals[:-1]) > 1e-3)
+        assert residuals[-1] <= 1e-3
+        assert np.all(np.asarray(residuals[:-1]) > 1e-3)
 
     def test_full_sampling_by_one_uniform_coil_is_one_step(self):
         k_space, _, _ = scan("iterative_sense")[1]
