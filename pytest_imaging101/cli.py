@@ -1,0 +1,58 @@
+"""The ``imaging101`` command: what is not a test run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from pytest_imaging101 import __version__
+from pytest_imaging101.faults import Fault, UsageError
+
+
+class _Sentences(click.Group):
+    """Turns our own errors into one sentence and an exit code: 4 for usage, as pytest has it, 1 for faults."""
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except UsageError as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(4)
+        except Fault as fault:
+            click.echo(f"Error: {fault.kind}: {fault}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Sentences)
+@click.version_option(__version__, prog_name="imaging101")
+def main() -> None:
+    """Work with tasks and results of the benchmark; attempts themselves are run by pytest."""
+
+
+@main.command()
+@click.argument("run_folder", type=click.Path(path_type=Path))
+def report(run_folder: Path) -> None:
+    """Make a run's reports again from its attempts: results.jsonl, summary.json, junit.xml, and the summary.
+
+    Works on a run that was killed: attempts in flight are shown as interrupted.
+    """
+    from pytest_imaging101.reporting.report import rebuild
+    from pytest_imaging101.reporting.terminal import summary_lines
+
+    summary = rebuild(run_folder)
+    width = shutil.get_terminal_size((100, 24)).columns
+    for line in summary_lines(summary, run_folder, width=width):
+        click.echo(line)
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path))
+def schema(path: Path) -> None:
+    """Write the JSON Schema of an attempt's outcome.json."""
+    from pytest_imaging101.reporting.schema import write_schema
+
+    write_schema(path)
+    click.echo(f"wrote {path}")
