@@ -1,0 +1,1 @@
+"""Files in, scores out: reconstructions, unit tests, plans."""
