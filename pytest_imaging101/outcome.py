@@ -36,11 +36,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What grading found: the mark is met or missed, why in one sentence, and the figures."""
+    """What grading found: the mark is met or missed, why in one sentence, and the figures.
+
+    ``score_notes`` says of a figure that is not among ``scores`` why it has no meaning here.
+    """
 
     passed: bool
     reason: str
     scores: dict[str, float] = field(default_factory=dict)
+    score_notes: dict[str, str] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     grading: str = "arrays"

@@ -157,6 +157,8 @@ class Attempt:
         from pytest_imaging101.attempts import Miss
 
         scores, notes = finite_scores(assessment.scores)
+        scores |= dict.fromkeys(assessment.score_notes)
+        notes |= assessment.score_notes
         self.outcome = self._outcome(
             verdict="passed" if assessment.passed else "failed",
             reason=assessment.reason,

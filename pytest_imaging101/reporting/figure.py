@@ -79,11 +79,13 @@ def _rows(reconstruction: Any, reference: Any, unit: str) -> list[Row]:
         problem = f"the reconstruction is\n{found}"
     elif found.shape != truth.shape:
         problem = f"shape {found.shape}\nis not {truth.shape}"
+    units = [part.strip() for part in unit.split(";")]  # one for each row of parameters: "K; mole fraction"
     rows = []
     for index, view in enumerate(wanted):
         same = got[index] if index < len(got) and got[index].values.ndim == view.values.ndim else None
         error = error_of(same, view) if same is not None and not problem else None
-        rows.append(Row(view, same, error, problem, "rad" if view.is_phase else unit))
+        own_unit = units[index] if len(units) == len(wanted) else unit
+        rows.append(Row(view, same, error, problem, "rad" if view.is_phase else own_unit))
     return rows
 
 

@@ -162,7 +162,7 @@ def read_truth(task: Task) -> NDArray[Any]:
         return _trusted_array(task.path("evaluation") / TRUTH)
 
 
-def _judge(judged: Sequence[Boundary], figures: dict[str, float], notes: Sequence[str]) -> Assessment:
+def _judge(judged: Sequence[Boundary], figures: dict[str, float], notes: Mapping[str, str]) -> Assessment:
     checks = tuple(
         Check(b.name, b.met(figures[b.name]), "boundary", b.describe(figures[b.name])) for b in judged
     )
@@ -172,21 +172,24 @@ def _judge(judged: Sequence[Boundary], figures: dict[str, float], notes: Sequenc
     )
     if not missed:
         reason = f"all {len(judged)} boundaries met" if len(judged) > 1 else "the boundary is met"
-    return Assessment(passed=not missed, reason=reason, scores=figures, checks=checks, notes=tuple(notes))
+    return Assessment(
+        passed=not missed, reason=reason, scores=figures, checks=checks, score_notes=dict(notes)
+    )
 
 
 def _figures(
     reconstruction: NDArray[Any], reference: NDArray[Any], metrics: Mapping[str, Any], folder: Path
-) -> tuple[dict[str, float], list[str]]:
-    """Built-in figures after alignment, the task's own ones, and notes on what was left out and why."""
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Built-in figures after alignment, the task's own ones, and why a figure was left out."""
+    from pytest_imaging101.scoring import metrics as merit
+
     figures: dict[str, float] = {}
-    notes: list[str] = []
+    notes: dict[str, str] = {}
     if reconstruction.shape == reference.shape:
         figures, notes = _builtin(reconstruction, reference, metrics, folder)
     else:
-        notes = [
-            f"built-in figures left out: the answer is {reconstruction.shape}, the truth {reference.shape}"
-        ]
+        why = f"the answer is {reconstruction.shape}, the truth {reference.shape}"
+        notes = dict.fromkeys((*merit.JUDGED, *merit.REPORTED), why)
     own = load_own_score(folder)
     if own is not None:
         figures |= call_own_score(own, reconstruction, reference, folder)
@@ -195,13 +198,13 @@ def _figures(
 
 def _builtin(
     reconstruction: NDArray[Any], reference: NDArray[Any], metrics: Mapping[str, Any], folder: Path
-) -> tuple[dict[str, float], list[str]]:
+) -> tuple[dict[str, float], dict[str, str]]:
     import numpy as np
 
     from pytest_imaging101.scoring import metrics as merit
     from pytest_imaging101.scoring.alignment import Pair, align
 
-    notes: list[str] = []
+    notes: dict[str, str] = {}
     # Overflow on absurd values ends in infinities and NaN, which no boundary lets pass.
     with np.errstate(all="ignore"):
         try:
@@ -216,7 +219,7 @@ def _builtin(
             try:
                 figures[name] = getattr(merit, name)(answer, truth, mask)
             except ValueError as error:
-                notes.append(f"{name} left out: {error}")
+                notes[name] = str(error)
     return figures, notes
 
 

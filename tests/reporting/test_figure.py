@@ -197,3 +197,11 @@ def test_a_figure_that_cannot_be_written_is_a_storage_fault(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageFault):
         save_comparison(tmp_path / "file" / "figure.png", LINE, LINE, "t", "")
+
+
+def test_rows_of_different_quantities_have_units_of_their_own() -> None:
+    rows = np.array([[300.0, 900.0, 2000.0], [0.7, 0.6, 0.5]])
+    drawn = comparison(rows, rows, "title", "K; mole fraction")
+    labels = [axes.get_ylabel() for axes in drawn.axes]
+    assert [label for label in labels if "(K)" in label and "mole" not in label]
+    assert [label for label in labels if "(mole fraction)" in label]
