@@ -8,7 +8,18 @@ import pytest
 
 from pytest_imaging101.slugs import slug
 
-NAMES = ["org/m:free", "org-m-free", "hf.co/a/b:Q3_K_M", "modèle", "模型", "a b", "..", "-", "x" * 300, "../../etc"]
+NAMES = [
+    "org/m:free",
+    "org-m-free",
+    "hf.co/a/b:Q3_K_M",
+    "modèle",
+    "模型",
+    "a b",
+    "..",
+    "-",
+    "x" * 300,
+    "../../etc",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
