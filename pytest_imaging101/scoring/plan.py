@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_imaging101.faults import TaskFault
@@ -106,7 +106,7 @@ def check_rubric(rubric: Rubric, plan_text: str) -> Assessment:
 def miss_plan(rubric: Rubric, reason: str, judge: str) -> Assessment:
     """The assessment of a plan that is not there."""
     missed = assess_items(rubric, {item.id: False for item in rubric.items}, judge=judge)
-    return Assessment(False, reason, missed.scores, missed.checks, grading="plan", judge=judge)
+    return replace(missed, reason=reason)
 
 
 def assess_items(

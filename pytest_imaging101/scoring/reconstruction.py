@@ -162,6 +162,12 @@ def read_truth(task: Task) -> NDArray[Any]:
         return _trusted_array(task.path("evaluation") / TRUTH)
 
 
+def read_mask(task: Task, truth: NDArray[Any]) -> NDArray[Any]:
+    """The pixels of the truth that count, all of them where the task has no mask. Raises TaskFault."""
+    with _naming(task):
+        return _mask(task.metrics(), truth, task.path("evaluation"))
+
+
 def _judge(judged: Sequence[Boundary], figures: dict[str, float], notes: Mapping[str, str]) -> Assessment:
     checks = tuple(
         Check(b.name, b.met(figures[b.name]), "boundary", b.describe(figures[b.name])) for b in judged
@@ -193,7 +199,7 @@ def _figures(
     own = load_own_score(folder)
     if own is not None:
         figures |= call_own_score(own, reconstruction, reference, folder)
-    return figures, notes
+    return figures, {name: why for name, why in notes.items() if name not in figures}
 
 
 def _builtin(
