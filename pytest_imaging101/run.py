@@ -79,9 +79,13 @@ class Run:
             name: asdict(entry) | {"api_key": None} for name, entry in self.settings.model_settings.items()
         }
         address = asdict(self.address) if self.address else None
-        return json.dumps(
-            {"folder": str(self.folder.path), "address": address, "models": models}, default=str
-        )
+        facts = {
+            "folder": str(self.folder.path),
+            "backend": asdict(self.backend),
+            "address": address,
+            "models": models,
+        }
+        return json.dumps(facts, default=str)
 
     @classmethod
     def join(cls, settings: Settings, text: str, worker: str) -> Run:
