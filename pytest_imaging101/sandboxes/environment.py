@@ -10,11 +10,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_imaging101.faults import EnvironmentFault
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 CACHE_VARIABLE = "IMAGING101_CACHE"
 GRADER_REQUIREMENTS = ("numpy", "pytest>=8")
@@ -68,6 +73,31 @@ def is_ready(requirements: Sequence[str], cache: Path | None = None) -> bool:
     return _is_whole(_environment(_with_graders_needs(requirements), cache))
 
 
+@contextmanager
+def half_built_environments(cache: Path | None = None) -> Iterator[list[Path]]:
+    """Environments whose build was ended before it was done, locked against builders until the block ends."""
+    from filelock import Timeout
+
+    folder = (cache or cache_folder()) / "environments"
+    with ExitStack() as stack:
+        roots = []
+        for record in sorted(root / _RECORD for root in folder.glob("*") if root.is_dir()):
+            if record.is_file():
+                continue
+            # Being built at this moment, or in a cache that is not ours to write.
+            with suppress(Timeout, OSError):
+                stack.enter_context(_lock_of(record.parent).acquire(timeout=0))
+                if record.parent.is_dir() and not record.is_file():
+                    roots.append(record.parent)
+        yield roots
+
+
+def _lock_of(root: Path) -> BaseFileLock:
+    from filelock import FileLock
+
+    return FileLock(root.parent / f"{root.name}.lock")
+
+
 def _with_graders_needs(requirements: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({line.strip() for line in (*requirements, *GRADER_REQUIREMENTS) if line.strip()}))
 
@@ -115,12 +145,12 @@ def _say_nothing(_: str) -> None:
 def _build_under_lock(
     environment: Environment, wanted: Sequence[str], progress: Callable[[str], None]
 ) -> None:
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
     folder = environment.root.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / f"{environment.key}.lock")
+        lock = _lock_of(environment.root)
         try:
             lock.acquire(timeout=0)
         except Timeout:
@@ -140,7 +170,7 @@ def _build_under_lock(
 
 def _build(environment: Environment, wanted: Sequence[str], progress: Callable[[str], None]) -> None:
     root = environment.root
-    _remove(root)  # half-made by a build that was killed, or made from a Python that is gone
+    remove_environment(root)  # half-made by a build that was killed, or made from a Python that is gone
     free = shutil.disk_usage(root.parent).free
     if free < _NEEDED_BYTES:
         raise EnvironmentFault(
@@ -168,10 +198,11 @@ def _build(environment: Environment, wanted: Sequence[str], progress: Callable[[
         _write_record(root, wanted, listed)
     finally:
         if not _is_whole(environment):
-            _remove(root)
+            remove_environment(root)
 
 
-def _remove(root: Path) -> None:
+def remove_environment(root: Path) -> None:
+    """Delete the folder of an environment; its caller holds its lock. Raises EnvironmentFault."""
     try:
         shutil.rmtree(root)
     except FileNotFoundError:
@@ -252,4 +283,7 @@ def _variables() -> Mapping[str, str]:
     """The host's variables, less those that point uv at another environment or change how it speaks."""
     dropped = ("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_PROJECT_ENVIRONMENT")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return {**kept, "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}
+    # pip trusts the system's certificates, which a proxy's may be among; uv does by the second of these names, and
+    # by the first before it was renamed.
+    certificates = {"UV_NATIVE_TLS": "1", "UV_SYSTEM_CERTS": "1"}
+    return {**certificates, **kept, "NO_COLOR": "1", "UV_NO_PROGRESS": "1"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 ENVIRONMENT = "/opt/environment"
@@ -19,7 +18,7 @@ ISOLATION = (
 # Not /usr itself: /usr/src and /usr/local are where people keep their own things, this project among them.
 _USR_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "share", "include")
 _TOP_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_PREFIX_FOLDERS = ("bin", "lib", "lib64")
+PREFIX_FOLDERS = ("bin", "lib", "lib64")
 
 # Debian reaches programs such as awk through /etc/alternatives; nothing here names the host or its users.
 _ETC = ("ld.so.cache", "alternatives", "fonts")
@@ -57,8 +56,8 @@ def system_mounts(own: Path) -> list[str]:
 def python_mounts(python: Path, root: Path, own: Path) -> list[str]:
     """Options for a virtual environment and the interpreter that its ``python`` is a link to."""
     options = ["--ro-bind", str(root), ENVIRONMENT]
-    for prefix in sorted(set(_prefixes(python, root))):
-        for name in _PREFIX_FOLDERS:
+    for prefix in interpreter_prefixes(python, root):
+        for name in PREFIX_FOLDERS:
             options += _read_only(prefix / name)
         options += _without_packages(prefix, own / "empty")
     return options
@@ -84,23 +83,28 @@ def _read_only(folder: Path) -> list[str]:
 
 
 def _without_packages(prefix: Path, empty: Path) -> list[str]:
-    """Hide the host's installed packages: this project is one of them, and it carries the answers."""
+    return [option for folder in package_folders(prefix) for option in ("--ro-bind", str(empty), str(folder))]
+
+
+def package_folders(prefix: Path) -> list[Path]:
+    """The host's installed packages, to be hidden: this project is one of them, and it carries the answers."""
     return [
-        option
+        packages
         for library in sorted(prefix.glob("lib*"))
         if not library.is_symlink()
         for packages in sorted(library.glob("python*/*-packages"))
         if packages.is_dir() and not packages.is_symlink()
-        for option in ("--ro-bind", str(empty), str(packages))
     ]
 
 
-def _prefixes(python: Path, root: Path) -> Iterator[Path]:
-    """Installations on the way from an environment's ``python`` to the program itself, but /usr, seen anyway."""
+def interpreter_prefixes(python: Path, root: Path) -> list[Path]:
+    """Installations on the way from an environment's ``python`` to the program itself, but /usr."""
+    prefixes = set()
     program = python
     while program.is_symlink():
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
         for found in (program, program.resolve()):
             prefix = found.parent.parent
             if prefix != Path("/usr") and not prefix.is_relative_to(root):
-                yield prefix
+                prefixes.add(prefix)
+    return sorted(prefixes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -61,7 +62,9 @@ class Stop:
     """Lets ``close`` end the commands that other threads of this process wait for."""
 
     def __init__(self) -> None:
-        self.reader, self._writer = os.pipe()
+        # Sockets, since pipes cannot be waited for on Windows.
+        self._told, self._teller = socket.socketpair()
+        self.reader = self._told.fileno()
         self._condition = threading.Condition()
         self._running = 0
         self._requested = False
@@ -83,9 +86,9 @@ class Stop:
         with self._condition:
             if not self._requested:
                 self._requested = True
-                os.close(self._writer)
+                self._teller.close()
                 self._condition.wait_for(lambda: self._running == 0)
-                os.close(self.reader)
+                self._told.close()
 
 
 def run_command(command: Command, tree: Tree, watchdog: Watchdog, stop: Stop) -> Completed:
@@ -114,7 +117,7 @@ def run_command(command: Command, tree: Tree, watchdog: Watchdog, stop: Stop) ->
         raise SandboxFault("the sandbox was closed while a command ran in it")
     code = -signal.SIGKILL if killed_by else tree.exit_code(process.returncode, output.text())
     return Completed(
-        exit_code=_with_sign(code),
+        exit_code=with_sign(code),
         output=output.text(),
         output_bytes=output.total,
         truncated=output.truncated,
@@ -237,6 +240,6 @@ def _drain(process: subprocess.Popen[bytes], output: HeadAndTail) -> None:
             output.add(chunk)
 
 
-def _with_sign(code: int) -> int:
+def with_sign(code: int) -> int:
     """A shell's 128 + signal as the negative signal."""
     return 128 - code if code - 128 in signal.valid_signals() else code

@@ -23,10 +23,12 @@ class Scratch:
     """A new folder of mode 0700 with ``workspace/``, ``tmp/`` and ``own/``, which no command can write to.
 
     It lies in the host's folder for temporary files and never in pytest's, which keeps old runs. The lock on its
-    file ``owner`` ends with the process that holds it, however that ends. Raises SandboxFault.
+    file ``owner`` ends with the process that holds it, however that ends. ``owner`` is the user (and group) that
+    commands run as, if that is not this process's own. Raises SandboxFault.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: int | None = None) -> None:
+        self.owner = owner
         parent = tempfile.gettempdir()
         try:
             free = shutil.disk_usage(parent).free
@@ -57,6 +59,8 @@ class Scratch:
                     folder.unlink()
                 folder.mkdir(exist_ok=True)
                 folder.chmod(mode)
+                if self.owner is not None:
+                    os.chown(folder, self.owner, self.owner)
         except OSError as error:
             reason = "it is closed" if self._lock < 0 else str(error)
             raise SandboxFault(f"the sandbox has no workspace: {reason}") from error

@@ -8,20 +8,23 @@ import io
 import os
 import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from pytest_imaging101.faults import SandboxFault
 from pytest_imaging101.sandboxes.base import Entry, NotDelivered
-from pytest_imaging101.sandboxes.scratch import Scratch
 
 # What an entry counts beside its blocks, so that a limit in bytes bounds the number of files too.
 _ENTRY_BYTES = 8192
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+if sys.platform == "win32":  # which has none of these flags, and no workspace of this kind
+    _FOLDER = os.O_RDONLY
+else:
+    _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # What an agent can bring about in its own workspace: its own error then, and no fault of the sandbox's.
 _IN_THE_WAY = {
@@ -44,23 +47,36 @@ _KINDS = {
 }
 
 
-class Workspace:
-    """A folder of the host, reached step by step from its root so that no link on the way is followed."""
+class Place(Protocol):
+    """Where a workspace lies, and the user that what is put there must belong to (None: whoever puts it)."""
 
-    def __init__(self, scratch: Scratch) -> None:
-        self._scratch = scratch
+    @property
+    def workspace(self) -> Path: ...
+
+    @property
+    def owner(self) -> int | None: ...
+
+    def restore(self) -> None:
+        """Make the folder usable again, whatever a command did to it. Raises SandboxFault."""
+
+
+class Workspace:
+    """A folder, reached step by step from its root so that no link on the way is followed."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
 
     def put(self, files: Mapping[str, bytes | Path]) -> None:
         """Write files; each takes its place at once or not at all, and replaces a link instead of following it.
 
         Raises ValueError for a path that leaves the workspace or that what lies there forbids, SandboxFault else.
         """
-        self._scratch.restore()
+        self._place.restore()
         for path, content in files.items():
             *folders, name = _parts(path)
             try:
-                with _source(content) as source, self._folder(folders, create=True) as folder:
-                    _write(folder, name, source)
+                with read_source(content) as source, self._folder(folders, create=True) as folder:
+                    _write(folder, name, source, self._place.owner)
             except OSError as error:
                 if reason := _IN_THE_WAY.get(error.errno or 0):
                     raise ValueError(f"{path} cannot be written: {reason}") from error
@@ -68,7 +84,7 @@ class Workspace:
 
     def get(self, path: str, max_bytes: int) -> bytes:
         """Contents of a regular file. Raises NotDelivered with what is there instead."""
-        self._scratch.restore()
+        self._place.restore()
         try:
             *folders, name = _parts(path)
             with self._folder(folders) as folder:
@@ -83,7 +99,7 @@ class Workspace:
 
     def list(self, folder: str = "") -> builtins.list[Entry]:
         """Regular files below a folder, sorted by path. Raises ValueError for a path that leaves the workspace."""
-        self._scratch.restore()
+        self._place.restore()
         parts = _parts(folder) if folder not in ("", ".") else []
         try:
             with self._folder(parts) as root:
@@ -99,13 +115,13 @@ class Workspace:
     @contextmanager
     def _folder(self, parts: builtins.list[str], *, create: bool = False) -> Iterator[int]:
         """A descriptor of a folder below the root, opened without following a link."""
-        current = os.open(self._scratch.workspace, _FOLDER)
+        current = os.open(self._place.workspace, _FOLDER)
         try:
             for part in parts:
-                if create:
-                    with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=current)
+                made = create and _make_folder(part, current)
                 deeper = os.open(part, _FOLDER, dir_fd=current)
+                if made and self._place.owner is not None:
+                    os.chown(deeper, self._place.owner, self._place.owner)
                 os.close(current)
                 current = deeper
             yield current
@@ -140,7 +156,7 @@ def _clean(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _source(content: bytes | Path) -> BinaryIO:
+def read_source(content: bytes | Path) -> BinaryIO:
     if not isinstance(content, Path):
         return io.BytesIO(content)
     try:
@@ -149,12 +165,23 @@ def _source(content: bytes | Path) -> BinaryIO:
         raise SandboxFault(f"{content} cannot be copied into the sandbox: {error.strerror}") from error
 
 
-def _write(folder: int, name: str, source: BinaryIO) -> None:
+def _make_folder(name: str, parent: int) -> bool:
+    """Make a folder; whether it was not there yet."""
+    try:
+        os.mkdir(name, dir_fd=parent)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _write(folder: int, name: str, source: BinaryIO, owner: int | None) -> None:
     temporary = f".{uuid.uuid4().hex}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(temporary, flags, 0o644, dir_fd=folder), "wb") as target:
             shutil.copyfileobj(source, target)
+            if owner is not None:
+                os.chown(target.fileno(), owner, owner)
         os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         with suppress(FileNotFoundError):

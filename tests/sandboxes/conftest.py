@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_imaging101.sandboxes.base import Resources, Sandbox
-from pytest_imaging101.sandboxes.choose import open_sandbox
+from pytest_imaging101.sandboxes.choose import Backend, open_sandbox
 from pytest_imaging101.sandboxes.environment import Environment, provide_environment
 
 MakeSandbox = Callable[..., Sandbox]
@@ -23,16 +23,26 @@ def environment() -> Environment:
 
 @pytest.fixture(params=["bubblewrap", "local"])
 def backend(request: pytest.FixtureRequest) -> str:
+    """The kinds that live on this host alone."""
     return str(request.param)
 
 
+@pytest.fixture(params=["bubblewrap", "docker", "docker-sent", "local"])
+def chosen(request: pytest.FixtureRequest) -> Backend:
+    """Every kind of sandbox; docker-sent is an engine that cannot mount folders of this host."""
+    name, _, sent = str(request.param).partition("-")
+    if name == "docker":
+        request.getfixturevalue("docker")
+    return Backend(name, shares_files=not sent)
+
+
 @pytest.fixture
-def make_sandbox(backend: str, environment: Environment) -> Iterator[MakeSandbox]:
+def make_sandbox(chosen: Backend, environment: Environment) -> Iterator[MakeSandbox]:
     """Opens sandboxes of the backend under test, with resources by keyword, and closes them."""
     opened: list[Sandbox] = []
 
     def make(**resources: int) -> Sandbox:
-        opened.append(open_sandbox(backend, environment, Resources(**resources)))
+        opened.append(open_sandbox(chosen, environment, Resources(**resources)))
         return opened[-1]
 
     yield make

@@ -28,7 +28,7 @@ def forbidden_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
 
-def test_auto_takes_bubblewrap_where_it_works() -> None:
+def test_auto_takes_bubblewrap_where_it_works_and_no_engine_answers() -> None:
     assert choose_backend("auto") == choose_backend("bubblewrap") == Backend("bubblewrap")
 
 
@@ -45,6 +45,7 @@ def test_auto_falls_back_to_local_and_says_why() -> None:
         "no isolation: the local sandbox is used, because bubblewrap cannot make a sandbox"
     )
     assert "setting up uid map: Permission denied" in warning
+    assert "no container engine answers" in warning
 
 
 @pytest.mark.usefixtures("forbidden_bubblewrap")
@@ -92,8 +93,26 @@ def test_the_remedy_is_that_for_the_setting_that_forbids(
     assert word in remedy(tmp_path)
 
 
-def test_docker_is_said_to_be_missing_and_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(UsageError, match="no Docker sandbox yet; use --sandbox bubblewrap"):
+def test_docker_asked_for_by_name_is_never_replaced() -> None:
+    with pytest.raises(UsageError, match="--sandbox docker: no container engine answers"):
         choose_backend("docker")
-    with pytest.raises(UsageError, match=r"--sandbox chroot: there is no such .* auto, bubblewrap, local"):
+
+
+def test_an_image_that_is_named_is_wanted_even_by_auto() -> None:
+    with pytest.raises(UsageError, match="--sandbox auto: no container engine answers"):
+        choose_backend("auto", "my/image:1")
+
+
+def test_auto_takes_docker_where_an_engine_answers_and_the_image_is_there(docker: Backend) -> None:
+    assert choose_backend("auto") == choose_backend("docker") == docker
+
+
+@pytest.mark.usefixtures("docker")
+def test_an_image_that_is_not_there_is_never_pulled_and_the_remedy_is_said() -> None:
+    with pytest.raises(UsageError, match="has no image no/such:1: build it with 'imaging101 sandbox build'"):
+        choose_backend("docker", "no/such:1")
+
+
+def test_an_unknown_name_lists_the_known() -> None:
+    with pytest.raises(UsageError, match=r"--sandbox chroot: there is no such .* auto, docker, bubblewrap"):
         choose_backend("chroot")

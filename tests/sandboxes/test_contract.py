@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -14,23 +15,13 @@ import pytest
 from pytest_imaging101.faults import SandboxFault
 from pytest_imaging101.sandboxes.base import Completed, Entry, Sandbox
 from pytest_imaging101.sandboxes.environment import Environment
+from tests.sandboxes.detached import DETACHED
 
 Alive = Callable[[str], list[int]]
 MakeSandbox = Callable[..., Sandbox]
 
 # Long for a command that takes milliseconds: it is there to end a test that hangs, and no test depends on it.
 SECONDS = 60.0
-
-# Starts processes that detach themselves in different ways, each with a word among its arguments; waits for all.
-DETACHED = """
-trap '' TERM INT HUP
-for how in "" setsid nohup "setsid setsid nohup"; do
-    ($how bash -c 'mktemp ready.XXXXXX; sleep 600; :' {word} & ) </dev/null >/dev/null 2>&1
-done
-until [ $(ls ready.* 2>/dev/null | wc -l) = 4 ]; do sleep 0.01; done
-rm ready.*
-echo started
-"""
 
 
 def admits(sandbox: Sandbox, what: str) -> bool:
@@ -87,7 +78,7 @@ def test_files_of_the_host_are_not_seen(sandbox: Sandbox, environment: Environme
         Path(__file__).parent,
         environment.root.parent,
         Path.home() / ".config",
-        Path("/etc/hostname"),
+        Path("/var/log"),
     ]
     done = sandbox.run(["ls", *map(str, places)], timeout=SECONDS)
     seen = [place for place in places if f"'{place}'" not in done.output]
@@ -95,6 +86,39 @@ def test_files_of_the_host_are_not_seen(sandbox: Sandbox, environment: Environme
     assert sandbox.run("hostname", timeout=SECONDS).output == "sandbox\n" or admits(
         sandbox, "read and change"
     )
+
+
+def test_no_answer_and_nothing_of_the_project_is_anywhere(
+    sandbox: Sandbox, environment: Environment, make_sandbox: MakeSandbox
+) -> None:
+    """Neither the checkout, nor another attempt's files, nor an environment but its own."""
+    if admits(sandbox, "answers"):
+        return
+    other = make_sandbox()
+    other.put({"of-another-attempt.txt": b""})
+    other.run("touch $TMPDIR/of-another-attempt.txt", timeout=SECONDS)
+    names = [
+        *("ground_truth*", "pytest_imaging101*", "fixtures_hidden", "task.toml", "of-another-attempt.txt"),
+        *(key.name for key in environment.root.parent.iterdir() if key != environment.root),
+    ]
+    tests = " -o ".join(f"-name '{name}'" for name in names)
+    done = sandbox.run(f"find / -path /proc -prune -o \\( {tests} \\) -print 2>/dev/null", timeout=SECONDS)
+    assert done.output == ""
+
+
+def test_processes_of_the_host_are_not_seen(sandbox: Sandbox, marker: str) -> None:
+    program = (
+        "import os; print(*[open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])"
+    )
+    with subprocess.Popen(["sh", "-c", "read line", marker], stdin=subprocess.PIPE):
+        done = sandbox.run(["python", "-c", program], timeout=SECONDS)
+    assert marker not in done.output or admits(sandbox, "run as you")
+
+
+def test_the_clock_is_the_hosts_and_runs(sandbox: Sandbox) -> None:
+    before = time.time()
+    done = sandbox.run(["python", "-c", "import time; print(time.time())"], timeout=SECONDS)
+    assert before <= float(done.output) <= time.time()
 
 
 def test_the_environment_cannot_be_changed(sandbox: Sandbox) -> None:
@@ -204,16 +228,22 @@ def test_binary_output_is_text_with_replacements(sandbox: Sandbox) -> None:
     assert sandbox.run(r"printf 'a\xff\xfe\x00b'", timeout=SECONDS).output == "a\ufffd\ufffd\0b"
 
 
+def test_standard_input_can_be_closed(sandbox: Sandbox) -> None:
+    done = sandbox.run("exec <&-; python -c 'import sys; print(sys.stdin)'; cat; echo on", timeout=SECONDS)
+    assert done.output.startswith("None\n")
+    assert done.output.endswith("on\n")
+
+
 def test_a_flood_of_output_is_kept_as_head_and_tail_in_little_memory(make_sandbox: MakeSandbox) -> None:
     sandbox = make_sandbox(output_bytes=10_000)
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before = peak_bytes()
-    done = sandbox.run("echo first; head -c 300000000 /dev/zero | tr '\\0' x; echo last", timeout=SECONDS)
+    done = sandbox.run("echo first; head -c 1000000000 /dev/zero | tr '\\0' x; echo last", timeout=SECONDS)
     assert peak_bytes() - before < 20 * 2**20
-    assert (done.output_bytes, done.truncated, done.exit_code) == (300_000_011, True, 0)
+    assert (done.output_bytes, done.truncated, done.exit_code) == (1_000_000_011, True, 0)
     assert done.output.startswith("first\nxxx")
     assert done.output.endswith("xlast\n")
-    assert "299,990,011 bytes left out" in done.output
+    assert "999,990,011 bytes left out" in done.output
     assert len(done.output) < 10_100
 
 
@@ -288,6 +318,25 @@ def test_the_number_of_processes_is_limited(make_sandbox: MakeSandbox, alive: Al
     done = make_sandbox(processes=40).run(["python", "-c", many, marker], timeout=SECONDS)
     assert done.killed_by == "processes" or "Resource temporarily unavailable" in done.output
     assert alive(marker) == []
+
+
+def test_a_fork_bomb_goes_off_and_the_next_command_runs(
+    make_sandbox: MakeSandbox, alive: Alive, marker: str
+) -> None:
+    """`local` ends it as soon as it is seen; elsewhere the kernel holds it at the limit until the time is up."""
+    sandbox = make_sandbox(processes=60)
+    bomb = "import os, sys\nwhile True:\n    try: os.fork()\n    except OSError: pass"
+    done = sandbox.run(["python", "-c", bomb, marker], timeout=3)
+    assert done.killed_by in ("processes", "timeout")
+    assert alive(marker) == []
+    assert sandbox.run("echo on", timeout=SECONDS).output == "on\n"
+
+
+def test_a_memory_bomb_goes_off_and_the_next_command_runs(make_sandbox: MakeSandbox) -> None:
+    sandbox = make_sandbox(memory_bytes=200 * 2**20)
+    bomb = "import time\nheld = []\nwhile True:\n    held.append(b'x' * (4 << 20)); time.sleep(0.01)"
+    assert sandbox.run(["python", "-c", bomb], timeout=SECONDS).killed_by == "memory"
+    assert sandbox.run("echo on", timeout=SECONDS).output == "on\n"
 
 
 def test_the_size_of_a_file_is_limited(make_sandbox: MakeSandbox) -> None:

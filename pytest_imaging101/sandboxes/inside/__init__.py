@@ -1,0 +1,1 @@
+"""Programs that run inside a container, from the standard library alone."""
