@@ -19,6 +19,7 @@ from typing import Any
 from pytest_imaging101.faults import GraderFault, TaskFault
 from pytest_imaging101.outcome import Assessment, Check
 from pytest_imaging101.sandboxes.base import Completed, NotDelivered, Sandbox
+from pytest_imaging101.scoring.drift import drift_of_tests, with_drift
 from pytest_imaging101.task import Task
 
 OpenSandbox = Callable[[], Sandbox]
@@ -34,7 +35,20 @@ _START_SECONDS = 60.0
 # rather than the end of the grader.
 _TRUSTED_MEMORY_SHARE = 0.75
 _RESULT_FILE = "result.json"
+_DRIFT_FILE = "drift.json"
 _RESULT_BYTES = 16 * 2**20
+_TRUSTED_FILES = (
+    "stub.py",
+    "run_tests.py",
+    "operands.py",
+    "conventions.py",
+    "candidates.py",
+    "case.py",
+    "frames.py",
+    "values.py",
+    "fits.py",
+    "constants.py",
+)
 _ENVIRONMENT = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
 
 
@@ -47,6 +61,7 @@ class _Report:
     tests: Mapping[str, Mapping[str, str]]
     errors: tuple[str, ...]
     ended_by: str = ""
+    drifts: Mapping[str, Mapping[str, Any] | None] | None = None
 
 
 def grade_module(
@@ -87,6 +102,7 @@ def grade_module(
     grading = _Grading(task, module, open_sandbox, timeout, call_seconds or min(_CALL_SECONDS, timeout / 3))
     expected = grading.expected_tests()
     checks: list[Check] = []
+    drifts: dict[str, Mapping[str, Any] | None] = {}
     notes = [] if "hidden" in grading.sets else ["the task has no hidden fixtures for this module"]
     for name in grading.sets:
         report = grading.run(name, source)
@@ -96,7 +112,10 @@ def grade_module(
             failed = [Check(f"{s}::{t}", False, s, reason) for s in grading.sets for t in expected]
             return _assess(failed, notes, reason)
         checks += _checks(name, expected, report)
-    return _assess(checks, notes, _reason(checks))
+        drifts |= {f"{name}::{test}": drift for test, drift in (report.drifts or {}).items()}
+        if report.drifts is None and any(test["outcome"] != "passed" for test in report.tests.values()):
+            notes.append(f"{name}: the search for a drifted convention did not end")
+    return with_drift(_assess(checks, notes, _reason(checks)), drift_of_tests(drifts))
 
 
 def check_module_inputs(task: Task, module: str) -> None:
@@ -178,7 +197,7 @@ class _Grading:
         files: dict[str, bytes | Path] = dict(self.task.tree("data"))
         files |= self._fixtures(name)
         files[_test_file(self.module)] = self.task.path(_test_file(self.module))
-        return files | _grader_files("stub.py", "run_tests.py") | {"grader/pytest.ini": b"[pytest]\n"}
+        return files | _grader_files(*_TRUSTED_FILES) | {"grader/pytest.ini": b"[pytest]\n"}
 
     def _run_tests(self, trusted: Sandbox, name: str, channel: socket.socket | None) -> _Report:
         nonce = secrets.token_hex(16)
@@ -187,6 +206,7 @@ class _Grading:
             "module": self.module,
             "test_file": _test_file(self.module),
             "result_file": _RESULT_FILE,
+            "drift_file": _DRIFT_FILE,
             "call_seconds": self.call_seconds,
             "total_seconds": self.timeout,
             "import_seconds": _IMPORT_SECONDS,
@@ -213,8 +233,21 @@ class _Grading:
         if written["nonce"] != nonce:
             raise GraderFault(f"task {self.task.name}: the tests' result is not the one that was asked for")
         return _Report(
-            written["import_error"], tuple(written["collected"]), written["tests"], tuple(written["errors"])
+            written["import_error"],
+            tuple(written["collected"]),
+            written["tests"],
+            tuple(written["errors"]),
+            drifts=self._read_drifts(trusted),
         )
+
+    @staticmethod
+    def _read_drifts(trusted: Sandbox) -> dict[str, Any] | None:
+        """What explains failed tests; None where all passed, or where looking for it did not end."""
+        try:
+            found: dict[str, Any] = json.loads(trusted.get(_DRIFT_FILE, _RESULT_BYTES))
+        except NotDelivered:
+            return None
+        return found
 
 
 class _Server(threading.Thread):

@@ -219,6 +219,10 @@ HOSTILE = {
     "complex of text": (header({"k": "complex", "v": ["a", 1.0]}), b""),
     "pair of three": (header({"k": "dict", "v": [[1, 2, 3]]}), b""),
     "unhashable key": (header({"k": "dict", "v": [[[1], 2]]}), b""),
+    "keys that collide": (
+        header({"k": "dict", "v": [[{"k": "int", "v": hex(n * (2**61 - 1))}, 0] for n in range(50_000)]}),
+        b"",
+    ),
     "items that are none": (header({"k": "tuple", "v": 7}), b""),
     "blob of negative length": (header(array_node([1]), [-8]), EIGHT),
     "blob longer than the body": (header(array_node([1]), [2**60]), EIGHT),

@@ -195,6 +195,7 @@ def make_task(folder: Path) -> Task:
     texts = {
         "task.toml": TASK_TOML,
         "README.md": "# A toy\n\nCounts of an image times a gain.\n",
+        "requirements.txt": "numpy>=1.26\nscipy>=1.11\n",
         "data/meta_data.json": json.dumps({"gain": 2.5}),
         "plan/approach.md": APPROACH,
         "plan/design.md": DESIGN,

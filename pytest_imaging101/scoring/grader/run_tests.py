@@ -26,9 +26,12 @@ from typing import Any
 
 import pytest
 
+from .operands import Witness
 from .stub import Connection, SubmissionLost, install
 
 _MESSAGE_CHARACTERS = 400
+# For saying what went wrong, once what the tests said is written down.
+_DIAGNOSIS_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Job:
     module: str
     test_file: str
     result_file: str
+    drift_file: str
     call_seconds: float
     total_seconds: float
     import_seconds: float
@@ -125,7 +129,7 @@ def _limit_memory(most: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
 
 
-def run(job: Job, channel: socket.socket | None) -> Report:
+def run(job: Job, channel: socket.socket | None, witness: Witness) -> Report:
     """Run the job's tests, or collect them where there is no channel."""
     report = Report(job.nonce)
     extra = []
@@ -136,6 +140,7 @@ def run(job: Job, channel: socket.socket | None) -> Report:
         report.import_error = _connect(job, channel)
         if report.import_error:
             return report
+        witness.watch()
     settings = Path(__file__).with_name("pytest.ini")
     arguments = [
         job.test_file,
@@ -149,7 +154,7 @@ def run(job: Job, channel: socket.socket | None) -> Report:
         *extra,
     ]
     deadline = time.monotonic() + job.total_seconds + job.own_seconds
-    code = pytest.main(arguments, plugins=[Recorder(report, deadline)])
+    code = pytest.main(arguments, plugins=[Recorder(report, deadline), witness])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         report.errors.append(f"pytest ended with {code!r}")
     return report
@@ -169,8 +174,15 @@ def main() -> None:
     job = Job(**given)
     _limit_memory(job.memory_bytes)
     descriptor = os.environ.pop("IMAGING101_CHANNEL", None)
-    report = run(job, socket.socket(fileno=int(descriptor)) if descriptor else None)
+    witness = Witness()
+    report = run(job, socket.socket(fileno=int(descriptor)) if descriptor else None, witness)
     Path(job.result_file).write_text(json.dumps(asdict(report)), encoding="utf-8")
+    failed = {name for name, found in report.tests.items() if found["outcome"] != "passed"}
+    if failed:
+        signal.setitimer(signal.ITIMER_REAL, _DIAGNOSIS_SECONDS)
+        drifts = witness.drifts(failed)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        Path(job.drift_file).write_text(json.dumps(drifts), encoding="utf-8")
 
 
 if __name__ == "__main__":

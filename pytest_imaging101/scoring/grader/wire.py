@@ -29,6 +29,8 @@ MAX_BODY_BYTES = 128 * 2**20
 MAX_NODES = 200_000
 MAX_DEPTH = 50
 MAX_BLOBS = 10_000
+# Of all mappings of a value together: keys can be made to collide, and each then costs as much as all before it.
+MAX_KEYS = 5_000
 MAX_INTEGER_DIGITS = 4_000
 MAX_SPARSE_SIDE = 2**31 - 1
 
@@ -144,6 +146,7 @@ class _Encoder:
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
         self.nodes = 0
+        self.keys = 0
 
     def node(self, value: Any, depth: int) -> Any:
         self.nodes += 1
@@ -171,11 +174,17 @@ class _Encoder:
         if isinstance(value, tuple):
             return {"k": "tuple", "v": self._items(value, depth)}
         if isinstance(value, Mapping):
-            return {"k": "dict", "v": [self._items(pair, depth) for pair in value.items()]}
+            return {"k": "dict", "v": [self._pair(pair, depth) for pair in value.items()]}
         return self._sparse(value, depth)
 
     def _items(self, values: Any, depth: int) -> list[Any]:
         return [self.node(value, depth + 1) for value in values]
+
+    def _pair(self, pair: tuple[Any, Any], depth: int) -> list[Any]:
+        self.keys += 1
+        if self.keys > MAX_KEYS:
+            raise WireError("too many keys in one value; send arrays instead of mappings")
+        return self._items(pair, depth)
 
     def _blob(self, data: bytes) -> int:
         if len(self.blobs) >= MAX_BLOBS:
@@ -254,6 +263,7 @@ class _Decoder:
         self.unused = set(range(len(self.blobs)))
         self.root = loaded["v"]
         self.nodes = 0
+        self.keys = 0
 
     def value(self) -> Any:
         value = self._node(self.root, 0)
@@ -329,6 +339,9 @@ class _Decoder:
         pairs = self._items(node, depth)
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
             raise WireError("a mapping needs pairs")
+        self.keys += len(pairs)
+        if self.keys > MAX_KEYS:
+            raise WireError("too many keys")
         return dict(pairs)
 
     def _array(self, node: dict[str, Any], depth: int) -> Any:
