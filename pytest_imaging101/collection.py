@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
@@ -23,7 +24,8 @@ from pytest_imaging101.task import DIFFICULTIES, DOMAINS, LEVELS, MECHANISMS, TA
 if TYPE_CHECKING:
     from pytest_imaging101.record import Attempt
 
-BACKSTOP_SECONDS = 3600.0
+# Long: an attempt may wait for slots far longer than it works, and what it waits counts against no limit.
+BACKSTOP_SECONDS = 24 * 3600.0
 MARKERS = {
     **{domain: f"tasks of the domain {domain.replace('_', ' ')}" for domain in DOMAINS},
     **{mechanism: f"items of the mechanism {mechanism}" for mechanism in MECHANISMS},
@@ -170,8 +172,16 @@ class TaskFile(pytest.Module):
         task = Task.read(self.path.parent)
         if self.settings.task_names and task.name not in self.settings.task_names:
             return
+        if task.draft and not self._asked_for(task):
+            return
         for planned in plan(task, self.settings):
             yield self._item(planned)
+
+    def _asked_for(self, task: Task) -> bool:
+        """Whether the task is named, by ``--task`` or by its path; a draft belongs to no sweep."""
+        paths = (argument.partition("::")[0] for argument in self.config.args)
+        named = {self.config.invocation_params.dir / path for path in paths}
+        return task.name in self.settings.task_names or not named.isdisjoint((self.path, task.folder))
 
     def _item(self, planned: Planned) -> AttemptItem:
         item: AttemptItem = AttemptItem.from_parent(
@@ -189,7 +199,8 @@ class TaskFile(pytest.Module):
         if self.config.pluginmanager.hasplugin("timeout"):
             # A last backstop, far behind the attempt's own clocks, and instead of the ini file's timeout.
             seconds = self.settings.limits.attempt_seconds + BACKSTOP_SECONDS
-            item.add_marker(pytest.mark.timeout(seconds, method="signal"))
+            method = "signal" if hasattr(signal, "SIGALRM") else "thread"
+            item.add_marker(pytest.mark.timeout(seconds, method=method))
         return item
 
 

@@ -48,7 +48,7 @@ def sandbox(request: pytest.FixtureRequest, task: Task, attempt: Attempt) -> Ite
     try:
         attempt.use(box)
         box.put(dict(task.visible(planned.mechanism, planned.part)))
-        yield box
+        yield attempt.run.slots.sandbox(box, attempt.waited)
     finally:
         box.close()
 
@@ -56,7 +56,7 @@ def sandbox(request: pytest.FixtureRequest, task: Task, attempt: Attempt) -> Ite
 @pytest.fixture
 def model(attempt: Attempt) -> Model | None:
     """The model that the agent asks, or None for the built-in ones, which submit files."""
-    return attempt.run.model(attempt.planned)
+    return attempt.run.model(attempt.planned, attempt.waited)
 
 
 @pytest.fixture
@@ -75,4 +75,4 @@ def agent(request: pytest.FixtureRequest, task: Task, attempt: Attempt, model: M
 def judge(request: pytest.FixtureRequest, attempt: Attempt) -> Judge:
     """The judge of a plan: a model with the task's rubric, or the deterministic check of the same rubric."""
     made: Judge | None = request.config.hook.pytest_imaging101_make_judge(attempt=attempt)
-    return made or attempt.run.judge(attempt.planned, attempt.spend_on_judging)
+    return made or attempt.run.judge(attempt.planned, attempt.spend_on_judging, attempt.waited)

@@ -31,8 +31,12 @@ def header_lines(
     backend = session.run.backend
     lines.append(f"imaging101: results in {session.run.folder.path}, sandbox {backend.name}")
     lines += [f"imaging101: warning: {warning}" for warning in backend.warnings]
+    if slots := session.run.slots.cpu:
+        lines.append(
+            f"imaging101: at most {slots.count} commands compute at once on this machine (--cpu-slots)"
+        )
     if session.removed:
-        lines.append(f"imaging101: removed {session.removed} workspace(s) that dead runs had left")
+        lines.append(f"imaging101: removed {session.removed} leftover(s) of dead runs")
     return lines
 
 

@@ -70,12 +70,16 @@ def resolve_models(
     names: Sequence[str], table: ModelTable, base_url: str | None, api_key: str | None
 ) -> dict[str, ModelSettings]:
     """Endpoint settings of every model that is not built in. Raises UsageError for a name nobody knows."""
+    for name in names:
+        if name.startswith(REPLAY) and not Path(name.removeprefix(REPLAY) or "?").is_dir():
+            raise UsageError(f"--model {name}: {REPLAY}DIR needs the folder of a run or of one attempt")
     return {name: _resolve(name, table, base_url, api_key) for name in names if not is_built_in(name)}
 
 
 def _resolve(name: str, table: ModelTable, base_url: str | None, api_key: str | None) -> ModelSettings:
     entry = table.get(name)
-    if entry is None and not base_url and not api_key and not os.environ.get("OPENAI_API_KEY"):
+    # A key alone names no endpoint; only a variable of OpenAI's own name stands for OpenAI's.
+    if entry is None and not base_url and not os.environ.get("OPENAI_API_KEY"):
         near = get_close_matches(name, [*BUILT_IN, *table], n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(

@@ -19,6 +19,8 @@ from pytest_imaging101.models.base import ModelSettings
 from pytest_imaging101.task import LEVELS, MECHANISMS
 
 PREFIX = "imaging101"
+MOST_SECONDS = 30 * 86400.0
+MOST_EPOCHS = 1000
 MECHANISM_SPELLINGS = {"plan": "planning", "end_to_end": "end2end"}
 
 
@@ -54,6 +56,30 @@ def _positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
+def _seconds(text: str) -> float:
+    if not 0 < (value := float(text)) <= MOST_SECONDS:
+        raise ValueError(f"must be seconds, more than 0 and at most {MOST_SECONDS:.0f} (30 days)")
+    return value
+
+
+def _epochs(text: str) -> int:
+    if not 1 <= (value := int(text)) <= MOST_EPOCHS:
+        raise ValueError(f"must be a whole number from 1 to {MOST_EPOCHS}")
+    return value
+
+
+def _folder(text: str) -> Path:
+    if not text.strip():
+        raise ValueError("must name a folder")
+    return Path(text)
+
+
+def _model(text: str) -> str:
+    if not text.strip() or not text.isprintable():
+        raise ValueError("must be a name without control characters")
+    return text
+
+
 def _at_least_zero(text: str) -> int:
     if (value := int(text)) < 0:
         raise ValueError("must not be negative")
@@ -68,10 +94,9 @@ def _rate(text: str) -> float:
 
 def _shard(text: str) -> tuple[int, int]:
     index, _, count = text.partition("/")
-    shard = (int(index), int(count))
-    if not 1 <= shard[0] <= shard[1]:
+    if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
         raise ValueError("must be I/N with 1 <= I <= N")
-    return shard
+    return int(index), int(count)
 
 
 def _mechanism(text: str) -> str:
@@ -85,9 +110,9 @@ def _level(text: str) -> str:
 
 def _one_of(value: str, allowed: tuple[str, ...], typed: str) -> str:
     if value not in allowed:
-        near = get_close_matches(value, allowed, n=1, cutoff=0.5)
-        hint = f", did you mean {near[0]}?" if near else ""
-        raise ValueError(f"{typed!r} is not one of {', '.join(allowed)}{hint}")
+        near = get_close_matches(typed.lower(), allowed, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"must be one of {', '.join(allowed)}{hint}")
     return value
 
 
@@ -95,10 +120,13 @@ OPTIONS = (
     Option(
         "model",
         "model to examine: a name that an endpoint knows, or built in: oracle, nop, naive, replay:DIR",
+        _model,
         repeat=True,
         environment=("MODEL",),
     ),
-    Option("tasks", "folder of task folders (default: ./tasks, else those that come with the package)", Path),
+    Option(
+        "tasks", "folder of task folders (default: ./tasks, else those that come with the package)", _folder
+    ),
     Option("mechanism", "planning (plan), function, end2end (end_to_end)", _mechanism, repeat=True),
     Option("level", "level of end2end: L1, L2, L3", _level, repeat=True),
     Option("task", "name of a task", repeat=True),
@@ -110,17 +138,18 @@ OPTIONS = (
     ),
     Option("config-llm", "models by name: base_url, api_key ... (default: ./config_llm.yaml if there)", Path),
     Option("judge-model", "model that judges plans; 'rubric' for the deterministic check alone"),
-    Option("output", "folder of this run's results (default: reports/<time>-<model>)", Path),
-    Option("resume", "folder of a run: do what it has no result for, or a fault, and add to it", Path),
-    Option("epochs", "attempts at each item", _positive(int), default=1),
+    Option("output", "folder of this run's results (default: reports/<time>-<model>)", _folder),
+    Option("resume", "folder of a run: do what it has no result for, or a fault, and add to it", _folder),
+    Option("epochs", "attempts at each item", _epochs, default=1),
     Option("shard", "I/N: the I-th of N equal parts of the items", _shard),
-    Option("sandbox", "auto, bubblewrap or local", default="auto"),
+    Option("sandbox", "auto, docker, bubblewrap or local", default="auto"),
+    Option("docker-image", "image of Docker sandboxes (default: that of 'imaging101 sandbox build')"),
     Option("max-iterations", "steps of the agent in one attempt", _positive(int), default=50),
-    Option("attempt-timeout", "seconds of one attempt", _positive(float), default=3600.0),
+    Option("attempt-timeout", "seconds of one attempt", _seconds, default=3600.0),
     Option(
         "command-timeout",
         "seconds of one command, where the task allows no less",
-        _positive(float),
+        _seconds,
         default=600.0,
     ),
     Option("max-tokens", "tokens of one attempt, prompts and replies together", _positive(int)),
@@ -129,6 +158,17 @@ OPTIONS = (
     Option("retries", "times that an attempt which met a fault is tried again", _at_least_zero, default=1),
     Option("min-pass-rate", "pass rate from which the exit code is 0", _rate),
     Option("no-gate", "exit 0 although marks were missed; ungraded items still exit non-zero", flag=True),
+    Option(
+        "cpu-slots",
+        "sandbox commands that compute at once, over all workers and runs of this machine (default: its cores)",
+        _positive(int),
+    ),
+    Option(
+        "model-slots",
+        "calls of one model that are under way at once, over all workers and runs of this machine",
+        _positive(int),
+    ),
+    Option("verify-pipeline", "run a submitted main.py again in a fresh sandbox, and compare", flag=True),
     Option("keep", "keep workspaces for inspection", flag=True),
     Option("dry-run", "list the items, endpoint and environments; call and install nothing", flag=True),
 )
@@ -152,12 +192,16 @@ class Settings:
     epochs: int
     shard: tuple[int, int] | None
     sandbox: str
+    docker_image: str | None
     limits: Limits
     context_tokens: int
     retries: int
     min_pass_rate: float | None
     gate: bool
     keep: bool
+    cpu_slots: int | None
+    model_slots: int | None
+    verify_pipeline: bool
     warnings: tuple[str, ...] = field(default=())
 
     def model_parameters(self, model: str) -> dict[str, Any]:
@@ -208,7 +252,7 @@ class _Values:
         option = next(option for option in OPTIONS if option.name == name)
         texts, source = self._texts(option)
         if option.flag:
-            return any(text.lower() not in ("0", "no", "false", "") for text in texts)
+            return _switch(texts[-1], source) if texts else False
         values = []
         for text in texts:
             try:
@@ -235,6 +279,12 @@ class _Values:
         return [], ""
 
 
+def _switch(text: str, source: str) -> bool:
+    if text.lower() not in ("1", "yes", "true", "on", "0", "no", "false", "off"):
+        raise UsageError(f"{source}: {text!r} cannot be used: must be yes or no")
+    return text.lower() in ("1", "yes", "true", "on")
+
+
 def _why(error: ValueError) -> str:
     text = str(error)
     return "it is not a number" if "invalid literal" in text or "could not convert" in text else text
@@ -257,6 +307,15 @@ def benchmark_asked_for(config: pytest.Config) -> bool:
     return bool(os.environ.get("MODEL")) and (typed or any("task.toml" in arg for arg in config.args))
 
 
+def refuse_lone_options(config: pytest.Config) -> None:
+    """Raise UsageError where an option of ours was typed and no model: an ordinary test run was hardly meant."""
+    typed = [
+        f"--{option.name}" for option in OPTIONS if getattr(config.option, option.dest, None) is not None
+    ]
+    if typed:
+        raise UsageError(f"{', '.join(typed)} asks for the benchmark, but no --model says whom to examine")
+
+
 def read_settings(
     config: pytest.Config,
     tasks: Callable[[Path | None], Path],
@@ -276,7 +335,12 @@ def read_settings(
         wanted = [*models, *([judge] if judge and judge != "rubric" else [])]
         known_models = resolve_models(wanted, table, values["base-url"], values["api-key"])
     typed_key = values.typed[f"{PREFIX}_api_key"]
+    if values["resume"] and values["output"]:
+        raise UsageError("--resume goes on in the folder of its run, so it cannot be combined with --output")
     warnings = []
+    unpriced = [name for name, entry in known_models.items() if entry.prices_usd_per_million is None]
+    if values["max-cost"] and unpriced:
+        warnings.append(f"--max-cost: no price is known for {', '.join(unpriced)}, so this limit cannot act")
     if typed_key and not hasattr(config, "workerinput"):
         warnings.append(
             "--api-key: the key is visible to everyone who may list processes; set API_KEY instead"
@@ -296,6 +360,7 @@ def read_settings(
         epochs=values["epochs"],
         shard=values["shard"],
         sandbox=values["sandbox"],
+        docker_image=values["docker-image"],
         limits=Limits(
             iterations=values["max-iterations"],
             attempt_seconds=values["attempt-timeout"],
@@ -308,6 +373,9 @@ def read_settings(
         min_pass_rate=values["min-pass-rate"],
         gate=not values["no-gate"],
         keep=values["keep"],
+        cpu_slots=values["cpu-slots"],
+        model_slots=values["model-slots"],
+        verify_pipeline=values["verify-pipeline"],
         warnings=tuple(warnings),
     )
 

@@ -16,6 +16,16 @@ SCHEMA_VERSION = 1
 
 Verdict = Literal["passed", "failed", "ungraded"]
 Mechanism = Literal["planning", "function", "end2end"]
+FailureMode = Literal[
+    "not_finished",
+    "crashed",
+    "missing_api",
+    "convention_drift",
+    "overfit_to_visible",
+    "wrong_result",
+    "no_deliverable",
+    "format",
+]
 
 _KEY = "Hash of all that can change the attempt: task, prompts, model, agent, limits, epoch."
 
@@ -34,6 +44,20 @@ class Check:
     detail: str = ""
 
 
+class Drift(BaseModel):
+    """The change of convention that explains a miss, such as a factor 2π or a flip."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="The kinds of change, joined by +: scale, flip+shift ...")
+    sentence: str = Field(description="The same in words, as it follows the reason of the miss.")
+    parameters: dict[str, Any] = Field(
+        default={}, description="Values of the change: factor, axes, pixels ..."
+    )
+    explained: FiniteFloat = Field(description="Share of the error's energy that the change explains.")
+    checks: list[str] = Field(default=[], description="The failing unit tests in which it was seen.")
+
+
 @dataclass(frozen=True)
 class Assessment:
     """What grading found: the mark is met or missed, why in one sentence, and the figures.
@@ -49,6 +73,7 @@ class Assessment:
     notes: tuple[str, ...] = ()
     grading: str = "arrays"
     judge: str | None = None
+    drift: Drift | None = None
 
 
 class FaultRecord(BaseModel):
@@ -72,6 +97,41 @@ class Clocks(BaseModel):
     waiting_seconds: FiniteFloat = Field(
         default=0.0, description="Waiting for slots and rate limits, counted against no limit."
     )
+
+
+class Integrity(BaseModel):
+    """Whether private content of the task was found in what an attempt left."""
+
+    model_config = ConfigDict(frozen=True)
+
+    verdict: Literal["clean", "tainted"] = Field(
+        description="tainted: private content was found, so that the attempt cannot pass; clean: none was."
+    )
+    evidence: list[str] = Field(default=[], description="What was found and where, a sentence each.")
+    files_not_examined: int = Field(
+        default=0, description="Files of the workspace beyond what is looked at, or that could not be read."
+    )
+
+
+class Pipeline(BaseModel):
+    """What came of running the submitted main.py again, from the submitted sources and the data alone."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ran: bool = Field(description="Whether main.py was there and ended by itself with exit code 0.")
+    agrees: bool | None = Field(
+        description="Whether its array is what the agent left; null where that cannot be told."
+    )
+    scores: dict[str, float | None] = Field(
+        default={},
+        description="Figures of its array, and difference: its relative L2 distance from what the agent left.",
+    )
+    reason: str = Field(default="", description="Why it agrees or not, in one sentence.")
+
+    @property
+    def word(self) -> str:
+        """``agrees``, ``differs`` or ``unknown``."""
+        return {True: "agrees", False: "differs", None: "unknown"}[self.agrees]
 
 
 class PlannedItem(BaseModel):
@@ -120,6 +180,26 @@ class Outcome(PlannedItem):
     checks: list[Check] = Field(default=[], description="Each thing that grading looked at.")
     boundaries: dict[str, FiniteFloat] = Field(
         default={}, description="Judged scores by name, and the value each had to reach."
+    )
+    drift: Drift | None = Field(
+        default=None, description="The change of convention that explains the miss, where one was found."
+    )
+    failure_mode: FailureMode | None = Field(
+        default=None, description="What kind of miss this is; null for what passed or was not graded."
+    )
+    missing: dict[str, str] = Field(
+        default={}, description="Deliverables that were not there, by path, and why."
+    )
+    last_error: str = Field(
+        default="",
+        description="The exception in the agent's last observation, where a deliverable is missing.",
+    )
+    integrity: Integrity | None = Field(
+        default=None, description="Whether the attempt saw what it must not; null if nothing was examined."
+    )
+    pipeline: Pipeline | None = Field(
+        default=None,
+        description="The submitted main.py run again (--verify-pipeline); never the verdict's reason.",
     )
     grading: str = Field(default="", description="How it was graded: arrays, out_of_process, in_process ...")
     judge: str | None = Field(default=None, description="Which judge gave the verdict of a plan.")

@@ -39,9 +39,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in collection.MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning} (imaging101)")
-    if not options.benchmark_asked_for(config):
-        return
     try:
+        if not options.benchmark_asked_for(config):
+            options.refuse_lone_options(config)
+            return
         _configure_benchmark(config)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from pytest_imaging101.agents.base import PROMPTS, Agent, Brief, Deliverable, Transcript
+from pytest_imaging101.agents.last_error import last_error
 from pytest_imaging101.budget import Budget, StopReason, Usage
 from pytest_imaging101.collection import Planned
 from pytest_imaging101.faults import Fault
@@ -17,7 +19,9 @@ from pytest_imaging101.outcome import (
     Assessment,
     Clocks,
     FaultRecord,
+    Integrity,
     Outcome,
+    Pipeline,
     PlannedItem,
     finite_scores,
 )
@@ -29,8 +33,17 @@ from pytest_imaging101.task import PLAN_FILES, Task
 PLAN_BYTES = 200_000
 MODULE_BYTES = 1_000_000
 KEPT_BYTES = 5_000_000
+KEPT_FILES = 200
+KEPT_NAME_CHARACTERS = 200
 GRADING_SECONDS = 300.0
 SUBMITTED_FOLDER = "submitted"
+
+
+class AgentFault(Fault):
+    """An agent's program does not keep its part of the interface, which is no model's doing."""
+
+    kind = "agent"
+    retryable = False
 
 
 @dataclass(frozen=True)
@@ -56,13 +69,19 @@ class Attempt:
     budget: Budget = field(init=False)
     outcome: Outcome | None = None
     stop: StopReason | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+    integrity: Integrity | None = None
     sandbox_name: str = ""
     warnings: list[str] = field(default_factory=list)
     judge_usage: Usage = field(default_factory=Usage)
+    pipeline: Pipeline | None = None
     started: str = field(default_factory=lambda: _now())
     _opened: float = field(default_factory=time.monotonic)
+    _agent_version: dict[str, str] = field(default_factory=dict)
     _work_began: float | None = None
     _work_ended: float | None = None
+    _setup_waited: float = 0.0
+    _grading_waited: float = 0.0
 
     def __post_init__(self) -> None:
         limits = self.run.settings.limits.with_command_seconds(self.task.limits.command_seconds)
@@ -73,6 +92,19 @@ class Attempt:
     @property
     def task(self) -> Task:
         return self.planned.task
+
+    def waited(self, seconds: float) -> None:
+        """Account for a wait through no doing of the attempt's, which no clock may count."""
+        if self._work_began is None:
+            self._setup_waited += seconds
+        elif self._work_ended is None:
+            self.budget.credit(seconds)
+        else:
+            self._grading_waited += seconds
+
+    def computing(self) -> AbstractContextManager[None]:
+        """Hold one of the machine's CPU slots while something of this attempt computes outside its sandbox."""
+        return self.run.slots.computing(self.waited)
 
     def use(self, sandbox: Sandbox) -> None:
         """Note where the attempt takes place, and what that place cannot promise."""
@@ -85,19 +117,37 @@ class Attempt:
 
         Deliverables are taken also when the agent crashed, and before the error goes on.
         """
+        from pytest_imaging101.scoring.integrity import Secrets, examine
+
         brief = make_brief(self.planned)
+        secrets = Secrets.of(self.task, self._shown(), self._handed())
         transcript = Transcript(self.folder / "transcript.jsonl")
+        self._agent_version = {"agent": f"{agent.name} {agent.version}"}
         self._work_began = time.monotonic()
         self.budget.start()
         try:
-            self.stop = agent.work(brief, sandbox, self.budget, transcript)
+            stop = agent.work(brief, sandbox, self.budget, transcript)
         finally:
             self.budget.stop()
             self._work_ended = time.monotonic()
+            records = [file for file in self.folder.iterdir() if file.is_file()]
             delivered = self._collect(brief, sandbox)
+            self.missing = delivered.missing
+            self.integrity = examine(secrets, sandbox, delivered.files, records)
             sandbox.close()
+        if not isinstance(stop, StopReason):
+            raise AgentFault(f"the agent {agent.name} returned {stop!r}; its work() must return a StopReason")
+        self.stop = stop
         transcript.event("stopped", reason=str(self.stop), missing=delivered.missing)
+        secrets.require_unchanged(self.task)
         return delivered
+
+    def _shown(self) -> dict[str, Path]:
+        return self.task.visible(self.planned.mechanism, self.planned.part)
+
+    def _handed(self) -> dict[str, Path]:
+        """Private files that the harness itself puts into the sandbox: the naive model submits one."""
+        return {"naive.py": self.task.path("evaluation/naive.py")} if self.planned.model == "naive" else {}
 
     def _collect(self, brief: Brief, sandbox: Sandbox) -> Delivered:
         files: dict[str, bytes] = {}
@@ -122,9 +172,12 @@ class Attempt:
         room = KEPT_BYTES
         for entry in sandbox.list():
             wanted = entry.path.endswith(".py") and entry.path not in have
+            # The names are the agent's own choice: what could not be written here under its name is left out.
+            wanted = wanted and len(entry.path) <= KEPT_NAME_CHARACTERS and len(kept) < KEPT_FILES
             if wanted and entry.size <= min(room, MODULE_BYTES):
-                kept[entry.path] = sandbox.get(entry.path, MODULE_BYTES)
-                room -= entry.size
+                with suppress(NotDelivered):
+                    kept[entry.path] = sandbox.get(entry.path, MODULE_BYTES)
+                    room -= entry.size
         return kept
 
     @property
@@ -152,14 +205,37 @@ class Attempt:
         title = f"{task.name}: {self.planned.model}, {self.planned.part}"
         save_comparison(self.folder / "comparison.png", array, read_truth(task), title, task.output.unit)
 
+    def run_pipeline_again(self, left: bytes | None) -> None:
+        """Where --verify-pipeline asks for it: whether the submitted main.py makes the array that was left."""
+        from pytest_imaging101.pipeline import submitted_sources, verify_pipeline
+
+        if not self.run.settings.verify_pipeline:
+            return
+        self.pipeline = verify_pipeline(
+            self.task,
+            self.planned.part,
+            submitted_sources(self.folder / SUBMITTED_FOLDER),
+            left,
+            lambda: self.run.slots.sandbox(self.run.open_sandbox(self.task), self.waited),
+            timeout=self.budget.limits.command_seconds,
+            max_bytes=deliverables(self.planned)[0].max_bytes,
+        )
+
     def conclude(self, assessment: Assessment) -> Outcome:
         """Write the verdict. Raises Miss, with the reason, where the mark is missed."""
         from pytest_imaging101.attempts import Miss
+        from pytest_imaging101.scoring.failure_mode import failure_mode
 
+        warnings = [*self.warnings, *assessment.notes]
+        if self.integrity is not None and self.integrity.verdict == "tainted":
+            tainted = f"tainted: {'; '.join(self.integrity.evidence[:3])}"
+            warnings.append(tainted)
+            if assessment.passed:
+                assessment = replace(assessment, passed=False, reason=tainted)
         scores, notes = finite_scores(assessment.scores)
         scores |= dict.fromkeys(assessment.score_notes)
         notes |= assessment.score_notes
-        self.outcome = self._outcome(
+        outcome = self._outcome(
             verdict="passed" if assessment.passed else "failed",
             reason=assessment.reason,
             scores=scores,
@@ -168,8 +244,10 @@ class Attempt:
             boundaries=self._boundaries(),
             grading=assessment.grading,
             judge=assessment.judge,
-            warnings=[*self.warnings, *assessment.notes],
+            drift=assessment.drift,
+            warnings=warnings,
         )
+        self.outcome = outcome.model_copy(update={"failure_mode": failure_mode(outcome)})
         self._write(self.outcome)
         if not assessment.passed:
             raise Miss(assessment.reason)
@@ -205,20 +283,25 @@ class Attempt:
     def _outcome(self, **judged: Any) -> Outcome:
         began = self._work_began or time.monotonic()
         ended = self._work_ended or began
+        waited = self._setup_waited + self.budget.credited_seconds + self._grading_waited
         clocks = Clocks(
-            setup_seconds=round(began - self._opened, 3),
+            setup_seconds=round(began - self._opened - self._setup_waited, 3),
             attempt_seconds=round(self.budget.seconds, 3),
-            grading_seconds=round(time.monotonic() - ended, 3),
-            waiting_seconds=round(self.budget.credited_seconds, 3),
+            grading_seconds=round(time.monotonic() - ended - self._grading_waited, 3),
+            waiting_seconds=round(waited, 3),
         )
         return Outcome(
             **self.item.model_dump(),
             grader=self.run.grader(self.task),
             retry=self.retry,
             stop=self.stop,
+            missing=self.missing,
+            last_error=last_error(self.folder / "transcript.jsonl") if self.missing else "",
+            integrity=self.integrity,
             iterations=self.budget.iterations,
             usage=self.budget.usage,
             judge_usage=self.judge_usage,
+            pipeline=self.pipeline,
             clocks=clocks,
             sandbox=self.sandbox_name,
             artefacts=sorted(
@@ -226,7 +309,7 @@ class Attempt:
             ),
             parameters=self.run.settings.model_parameters(self.planned.model)
             | {"limits": asdict(self.budget.limits)},
-            versions=versions(),
+            versions=versions() | self._agent_version,
             started=self.started,
             finished=_now(),
             **judged,

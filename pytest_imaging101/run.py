@@ -17,7 +17,7 @@ from pytest_imaging101.agents.base import prompts_hash
 from pytest_imaging101.agents.registry import agent_identity
 from pytest_imaging101.budget import Usage
 from pytest_imaging101.collection import Planned
-from pytest_imaging101.faults import Fault
+from pytest_imaging101.faults import Fault, UsageError
 from pytest_imaging101.model_config import BUILT_IN, REPLAY, is_built_in
 from pytest_imaging101.models.base import Model, ModelSettings
 from pytest_imaging101.models.broker import Broker
@@ -36,6 +36,7 @@ from pytest_imaging101.scoring.judge import Judge, LLMJudge, RubricJudge
 from pytest_imaging101.scoring.version import grader_version
 from pytest_imaging101.slugs import slug
 from pytest_imaging101.task import Task
+from pytest_imaging101.waiting import MachineSlots, Waited
 
 STOPPED_FOLDER = "stopped"
 
@@ -44,6 +45,13 @@ class NotTried(Fault):
     """An earlier attempt met a fault that every later one with the same model would meet."""
 
     kind = "not_tried"
+    retryable = False
+
+
+class NotHere(Fault):
+    """What the item takes cannot be had on this system."""
+
+    kind = "platform"
     retryable = False
 
 
@@ -56,22 +64,26 @@ class Run:
     writer: str
     backend: Backend
     address: BrokerAddress | None
+    slots: MachineSlots
     broker: Broker | None = None
     broken_environments: dict[tuple[str, ...], Fault] = field(default_factory=dict)
 
     @classmethod
     def start(cls, settings: Settings, reports: Path) -> Run:
         """Begin or resume a run in the controlling process. Nothing is written before all that can be refused is."""
-        backend = choose_backend(settings.sandbox)
+        backend = choose_backend(settings.sandbox, settings.docker_image)
+        slots = MachineSlots.of(settings)
         broker = Broker(settings.model_settings) if settings.model_settings else None
         if settings.resume is not None:
             folder = RunFolder.open(settings.resume)
+            check_models(folder, settings.models)
             for flag in (folder.path / STOPPED_FOLDER).glob("*.json"):
                 flag.unlink()
         else:
             now = datetime.now(UTC)
             folder = RunFolder.create(settings.output, "-".join(settings.models), now, reports=reports)
-        return cls(settings, folder, "main", backend, broker.start() if broker else None, broker)
+        address = broker.start() if broker else None
+        return cls(settings, folder, "main", backend, address, slots, broker)
 
     def for_workers(self) -> str:
         """What a worker needs to join, as text; no key is in it."""
@@ -81,8 +93,8 @@ class Run:
         address = asdict(self.address) if self.address else None
         facts = {
             "folder": str(self.folder.path),
-            "backend": asdict(self.backend),
             "address": address,
+            "backend": asdict(self.backend),
             "models": models,
         }
         return json.dumps(facts, default=str)
@@ -92,8 +104,9 @@ class Run:
         """Join a run from an xdist worker."""
         facts = json.loads(text)
         address = BrokerAddress(**facts["address"]) if facts["address"] else None
-        backend = Backend(facts["backend"]["name"], tuple(facts["backend"]["warnings"]))
-        return cls(settings, RunFolder(Path(facts["folder"])), worker, backend, address)
+        backend = Backend(**facts["backend"] | {"warnings": tuple(facts["backend"]["warnings"])})
+        folder = RunFolder(Path(facts["folder"]))
+        return cls(settings, folder, worker, backend, address, MachineSlots.of(settings))
 
     @cached_property
     def journal(self) -> Journal:
@@ -166,27 +179,38 @@ class Run:
     def open_sandbox(self, task: Task) -> Sandbox:
         """A new, empty sandbox with the task's environment and limits."""
         resources = Resources(memory_bytes=int(task.limits.memory_gib * 2**30))
-        return open_sandbox(self.backend.name, self.environment(task), resources)
+        return open_sandbox(self.backend, self.environment(task), resources, run=self.folder.path.name)
 
-    def model(self, planned: Planned) -> Model | None:
-        """The model that answers an attempt, or None for the built-in ones that submit files."""
+    def check_can_grade_modules(self) -> None:
+        """Raises the fault that grading a module would meet, before a model is asked for one."""
+        if self.backend.name == "local" and sys.platform == "win32":
+            raise NotHere(
+                "the local sandbox on Windows cannot join two sandboxes, which grading a module takes; use "
+                "--sandbox docker, or run in WSL 2"
+            )
+
+    def model(self, planned: Planned, waited: Waited) -> Model | None:
+        """The model that answers an attempt, or None for the built-in ones that submit files.
+
+        ``waited`` is told how long each call waited for a slot.
+        """
         if planned.model.startswith(REPLAY):
             return ReplayModel(self._recording(planned))
         if planned.model in BUILT_IN:
             return None
-        return self._endpoint(planned.model)
+        return self._endpoint(planned.model, waited)
 
-    def judge(self, planned: Planned, spend: Callable[[Usage], None]) -> Judge:
+    def judge(self, planned: Planned, spend: Callable[[Usage], None], waited: Waited) -> Judge:
         """A model as judge where one is named or the examined model has an endpoint, else the rubric check."""
         wanted = self.settings.judge_model
         if wanted == "rubric" or (wanted is None and is_built_in(planned.model)):
             return RubricJudge()
-        return LLMJudge(self._endpoint(wanted or planned.model), spend=spend)
+        return LLMJudge(self._endpoint(wanted or planned.model, waited), spend=spend)
 
-    def _endpoint(self, name: str) -> Model:
+    def _endpoint(self, name: str, waited: Waited) -> Model:
         if self.address is None:
             raise Fault(f"no broker was started, so model {name} cannot be reached")
-        return BrokerClient(self.address, name)
+        return self.slots.model(BrokerClient(self.address, name), waited)
 
     def _recording(self, planned: Planned) -> Path:
         folder = Path(planned.model.removeprefix(REPLAY))
@@ -214,6 +238,18 @@ class Run:
     def grader(self, task: Task) -> str:
         """The grader's version: this package's and the task's own files."""
         return f"{grader_version()}-{task.grading_hash()[:16]}"
+
+
+def check_models(folder: RunFolder, models: Sequence[str]) -> None:
+    """Raise UsageError where a run to be resumed is about other models: their attempts do not belong into it."""
+    sessions, _ = folder.sessions()
+    known = [name for session in sessions[:1] for name in session.facts.get("settings", {}).get("models", ())]
+    strangers = [name for name in models if name not in known]
+    if known and strangers:
+        raise UsageError(
+            f"--resume: {folder.path} is a run of {', '.join(known)}, not of {', '.join(strangers)}; "
+            "start another run for that"
+        )
 
 
 def versions() -> dict[str, str]:

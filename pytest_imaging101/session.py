@@ -12,7 +12,7 @@ import pytest
 
 from pytest_imaging101.attempts import Miss, Ungraded, known_fault
 from pytest_imaging101.collection import AttemptItem, Planned, item_id, plan
-from pytest_imaging101.faults import Fault, StorageFault
+from pytest_imaging101.faults import Fault, StorageFault, UsageError
 from pytest_imaging101.options import Settings
 from pytest_imaging101.outcome import FaultRecord, Outcome, PlannedItem
 from pytest_imaging101.reporting.properties import headline, to_properties
@@ -227,7 +227,13 @@ class BenchmarkSession:
         """Make the reports from what is on disk, and decide the exit code from planned and graded."""
         if not self.controller:
             return
-        self.summary = rebuild(self.run.folder.path)
+        try:
+            self.summary = rebuild(self.run.folder.path)
+        except (Fault, UsageError, OSError) as error:
+            self._say(f"imaging101: the reports could not be made: {error}")
+            self._say(f"imaging101: what was recorded stands; then: imaging101 report {self.run.folder.path}")
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            return
         total = self.summary.total
         if session.exitstatus not in _DECIDED_BY_MARKS or total.planned == 0:
             return

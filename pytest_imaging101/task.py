@@ -70,6 +70,8 @@ class Task:
     publication: Publication
     output: Output
     limits: TaskLimits
+    # A draft is validated and can be run by its name, but no sweep over all tasks takes it along.
+    draft: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> Task:
@@ -96,7 +98,7 @@ class Task:
         """Files an agent sees, as workspace path -> file; part is the level or the module.
 
         The folder's own layout is kept. Nothing under ``evaluation/`` but the visible tests and fixtures
-        of the module asked for is ever in it.
+        of the module asked for is ever in it. Raises TaskFault where a file is missing or a link.
         """
         wanted = ["README.md", "requirements.txt"]
         trees = ["data"]
@@ -106,9 +108,15 @@ class Task:
             trees.append(f"evaluation/fixtures/{part}")
         elif mechanism == "end2end" and part in ("L2", "L3"):
             wanted += PLAN_FILES[:1] if part == "L2" else PLAN_FILES
-        files = {name: self.path(name) for name in wanted if self.path(name).is_file()}
+        files = {name: self.path(name) for name in wanted}
+        for name, file in files.items():
+            if file.is_symlink() or not file.is_file():
+                what = "is a link, which could lead out of the task" if file.is_symlink() else "is missing"
+                raise TaskFault(f"task {self.name}: {name} {what}; {part or mechanism} cannot be attempted")
         for tree in trees:
             files |= self.tree(tree)
+        if not any(name.startswith("data/") for name in files):
+            raise TaskFault(f"task {self.name}: data/ holds no file; there is nothing to reconstruct from")
         return files
 
     def tree(self, folder: str) -> dict[str, Path]:
@@ -214,12 +222,13 @@ class _Reader:
                 doi=publication.get("doi"),
             ),
             output=Output(
-                file=self._expect("file", str, output, "output."),
+                file=self._output_file(output),
                 shape=tuple(self._expect("shape", list, output, "output.")),
                 dtype=self._expect("dtype", str, output, "output."),
                 unit=self._expect("unit", str, output, "output."),
             ),
             limits=self._limits(),
+            draft=self._draft(),
         )
 
     def _expect(self, key: str, kind: type, table: dict[str, Any] | None = None, prefix: str = "") -> Any:
@@ -236,6 +245,13 @@ class _Reader:
             raise UsageError(f"{self.path}: {key} is {value!r}; it must be one of {listed}")
         return value
 
+    def _output_file(self, output: dict[str, Any]) -> str:
+        file = self._expect("file", str, output, "output.")
+        parts = file.split("/")
+        if parts[0] != "output" or len(parts) < 2 or ".." in parts or not file.endswith(".npy"):
+            raise UsageError(f"{self.path}: output.file is {file!r}; it must be an .npy file below output/")
+        return str(file)
+
     def _modules(self) -> tuple[str, ...]:
         modules = self._expect("modules", list)
         for module in modules:
@@ -246,6 +262,12 @@ class _Reader:
         if len(set(modules)) != len(modules):
             raise UsageError(f"{self.path}: modules names one twice: {modules}")
         return tuple(modules)
+
+    def _draft(self) -> bool:
+        draft = self.table.get("draft", False)
+        if not isinstance(draft, bool):
+            raise UsageError(f"{self.path}: draft is {draft!r}; it must be true or false")
+        return draft
 
     def _limits(self) -> TaskLimits:
         limits = self.table.get("limits", {})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_imaging101.sandboxes.choose import DEFAULT_IMAGE, Backend
 from tests.toy import make_toy_task
 
 _SETTINGS = ("MODEL", "BASE_URL", "API_KEY", "OPENAI_API_KEY", "PYTEST_ADDOPTS")
@@ -18,6 +19,47 @@ def _no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name in _SETTINGS or (name.startswith("IMAGING101_") and name != "IMAGING101_CACHE"):
             monkeypatch.delenv(name)
+
+
+# Read before the fixture below hides them: the engine for tests, and whether a test may do without.
+_ENGINE = os.environ.get("IMAGING101_TEST_DOCKER_HOST") or os.environ.get("DOCKER_HOST")
+_REQUIRED = bool(os.environ.get("IMAGING101_REQUIRE_DOCKER"))
+_NO_ENGINE = "unix:///no/engine/for/this/test"
+
+
+@pytest.fixture(autouse=True)
+def _no_engine_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which sandbox ``auto`` takes must not depend on what else the machine has."""
+    monkeypatch.setenv("DOCKER_HOST", _NO_ENGINE)
+
+
+@pytest.fixture(scope="session")
+def docker_trouble() -> str:
+    """Why there is no Docker sandbox on this machine, or ""."""
+    from pytest_imaging101.sandboxes.docker_probe import probe_docker
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        _reach_engine(monkeypatch)
+        return probe_docker(DEFAULT_IMAGE).trouble
+
+
+@pytest.fixture
+def docker(docker_trouble: str, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """Docker, as a test's sandboxes and the runs that it starts find it.
+
+    Skips with the reason where no engine answers, or fails if IMAGING101_REQUIRE_DOCKER is set.
+    """
+    if docker_trouble:
+        (pytest.fail if _REQUIRED else pytest.skip)(docker_trouble)
+    _reach_engine(monkeypatch)
+    return Backend("docker")
+
+
+def _reach_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    if _ENGINE:
+        monkeypatch.setenv("DOCKER_HOST", _ENGINE)
+    else:
+        monkeypatch.delenv("DOCKER_HOST", raising=False)
 
 
 @pytest.fixture

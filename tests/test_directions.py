@@ -15,6 +15,7 @@ ALLOWED = {
     "faults": set(),
     "budget": set(),
     "slugs": set(),
+    "slots": {"faults", "slugs"},
     "task": {"faults"},
     "outcome": {"budget"},
     "models": LEAVES | {"models"},
@@ -22,6 +23,7 @@ ALLOWED = {
     "scoring": LEAVES | {"sandboxes", "scoring"},
     "agents": LEAVES | {"models", "sandboxes", "agents", "model_config"},
     "reporting": LEAVES | {"reporting"},
+    "kit": LEAVES | {"sandboxes", "scoring", "agents", "collection", "kit"},
 }
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from pytest_imaging101.faults import UsageError
+from pytest_imaging101.faults import TaskFault, UsageError
 from pytest_imaging101.task import Task, parse_design
 
 PRIVATE = ("task.toml", "main.py", "evaluation/metrics.json", "evaluation/naive.py")
@@ -49,6 +50,22 @@ def test_nothing_private_is_ever_visible(toy: Path, mechanism: str, part: str | 
     assert not [name for name in seen if "reference_outputs" in name or "rubric" in name]
 
 
+@pytest.mark.parametrize("name", ["README.md", "requirements.txt", "plan/approach.md"])
+def test_a_missing_or_linked_file_is_the_tasks_fault(toy: Path, name: str) -> None:
+    (toy / name).unlink()
+    with pytest.raises(TaskFault, match=f"{name} is missing"):
+        Task.read(toy).visible("end2end", "L2")
+    (toy / name).symlink_to("/etc/hostname")
+    with pytest.raises(TaskFault, match=f"{name} is a link"):
+        Task.read(toy).visible("end2end", "L2")
+
+
+def test_a_task_without_data_is_at_fault(toy: Path) -> None:
+    shutil.rmtree(toy / "data")
+    with pytest.raises(TaskFault, match="data/ holds no file"):
+        Task.read(toy).visible("planning")
+
+
 def test_a_link_in_data_is_not_followed(toy: Path) -> None:
     (toy / "data/truth.npy").symlink_to(toy / "evaluation/reference_outputs/ground_truth.npy")
     assert "data/truth.npy" not in Task.read(toy).visible("end2end", "L1")
@@ -62,6 +79,7 @@ def test_a_link_in_data_is_not_followed(toy: Path) -> None:
         ('title = "Gain and offset"', "", "title is missing"),
         ("shape = [16, 12]", 'shape = "16"', "output.shape is '16'"),
         ('"solvers"]', '"solvers.py"]', "'solvers.py'"),
+        ('"output/reconstruction.npy"', '"output/../../x.npy"', "must be an .npy file below output/"),
         ("memory_gib = 1", "memory = 1", "limits.memory"),
         ("memory_gib = 1", "memory_gib = -1", "-1"),
         ("[output]", "[output", "cannot be read as a task"),

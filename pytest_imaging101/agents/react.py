@@ -11,6 +11,7 @@ from pytest_imaging101.agents.base import PROMPTS, Brief, Transcript
 from pytest_imaging101.agents.conversation import Conversation, Turn
 from pytest_imaging101.agents.protocol import OBSERVATION_MARK, Action, parse
 from pytest_imaging101.budget import Budget, StopReason
+from pytest_imaging101.faults import EndpointFault
 from pytest_imaging101.models.base import ContextOverflow, Model, OutOfTime, Refused, Reply
 from pytest_imaging101.sandboxes.base import Completed, NotDelivered, Sandbox
 
@@ -65,7 +66,9 @@ class ReactAgent:
                     deadline_seconds=budget.remaining_seconds,
                     stop=(f"\n{OBSERVATION_MARK}",),
                 )
-            except OutOfTime:
+            except OutOfTime as late:
+                if budget.iterations == 0:
+                    raise EndpointFault(f"not one reply came in the whole attempt: {late}") from late
                 return StopReason.DEADLINE
             except Refused as refusal:
                 transcript.event("refused", message=str(refusal))

@@ -23,7 +23,11 @@ def make_agent(
         return NaiveAgent(task)
     if model_name == "nop":
         return NopAgent()
-    if framework != "react" or model is None:
+    if model is None:
+        raise UsageError(
+            f"the fixture 'model' gave None for {model_name}, which the agent {framework} cannot ask"
+        )
+    if framework != "react":
         raise UsageError(f"--framework {framework}: no such agent; there is {', '.join(FRAMEWORKS)}")
     return ReactAgent(model, context_tokens)
 

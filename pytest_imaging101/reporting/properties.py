@@ -70,6 +70,11 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "verdict": outcome.verdict,
         "reason": outcome.reason,
         "stop_reason": outcome.stop,
+        "failure_mode": outcome.failure_mode,
+        "drift": outcome.drift.name if outcome.drift else None,
+        "drift_explained": outcome.drift.explained if outcome.drift else None,
+        "integrity": outcome.integrity.verdict if outcome.integrity else None,
+        **_pipeline(outcome),
         "fault": outcome.fault.kind if outcome.fault else None,
         "judge": outcome.judge,
         "sandbox": outcome.sandbox,
@@ -86,6 +91,14 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
         "key": outcome.key,
         "record": outcome.folder,
     }
+
+
+def _pipeline(outcome: Outcome) -> dict[str, Any]:
+    """What came of running main.py again: in a word, in a sentence, and its judged figures."""
+    if (again := outcome.pipeline) is None:
+        return {}
+    figures = {f"pipeline_{name}": again.scores.get(name) for name in ("difference", *outcome.boundaries)}
+    return {"pipeline": again.word, "pipeline_reason": again.reason, **figures}
 
 
 def _score(outcome: Outcome, name: str) -> Any:

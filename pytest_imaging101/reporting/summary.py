@@ -13,6 +13,8 @@ from pytest_imaging101.reporting.journal import Event
 from pytest_imaging101.reporting.settle import Settled, settle
 from pytest_imaging101.reporting.statistics import Rate, rate_of
 
+UNNAMED_MODE = "unnamed"
+
 _MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 
 
@@ -38,6 +40,24 @@ class FaultGroup:
 
 
 @dataclass(frozen=True)
+class Misses:
+    """Missed items of a model (by one agent) with one failure mode, counted by mechanism.
+
+    ``drifts`` counts the changes of convention that were named among them, however often two come together.
+    """
+
+    model: str
+    agent: str
+    mode: str
+    by_mechanism: dict[str, int]
+    drifts: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_mechanism.values())
+
+
+@dataclass(frozen=True)
 class Spent:
     """What a model took over all attempts, retried ones included; ``unpriced`` ones had no known price."""
 
@@ -56,6 +76,7 @@ class Spent:
 class Summary:
     """A run in figures. Rates count one outcome an item and epoch; see ``settle`` for which.
 
+    ``pipelines`` has the node ids whose main.py was run again, by whether it agrees, differs or that is unknown.
     ``attempts`` are all that left a record; ``retried_items`` are the items that took more than one.
     """
 
@@ -63,9 +84,11 @@ class Summary:
     by_mechanism: tuple[Row, ...]
     by_part: tuple[Row, ...]
     by_domain: tuple[Row, ...]
+    misses: tuple[Misses, ...]
     faults: tuple[FaultGroup, ...]
     skipped: tuple[tuple[str, str], ...]
     stops: dict[str, int]
+    pipelines: dict[str, tuple[str, ...]]
     spent: tuple[Spent, ...]
     attempts: int
     retried_items: int
@@ -89,9 +112,11 @@ class Summary:
             "complete": self.complete,
             "total": self.total.as_dict(),
             **{name: [_row_as_dict(row) for row in getattr(self, name)] for name in rows},
+            "misses": [asdict(group) | {"total": group.total} for group in self.misses],
             "ungraded": [asdict(group) for group in self.faults],
             "skipped": [{"node_id": node_id, "reason": reason} for node_id, reason in self.skipped],
             "stop_reasons": self.stops,
+            "pipelines": self.pipelines,
             "spent": [asdict(spent) for spent in self.spent],
             "attempts": self.attempts,
             "retried_items": self.retried_items,
@@ -113,9 +138,11 @@ def summarise(
         by_mechanism=_rows(final, lambda outcome: ""),
         by_part=_rows([outcome for outcome in final if outcome.part], lambda outcome: outcome.part or ""),
         by_domain=_rows(final, lambda outcome: outcome.domain),
+        misses=_misses(final),
         faults=_faults(final),
         skipped=tuple((skip.item.node_id, skip.reason) for skip in settled.skipped),
         stops=dict(sorted(Counter(str(outcome.stop) for outcome in final if outcome.stop).items())),
+        pipelines=_pipelines(final),
         spent=_spent(attempts),
         attempts=len(attempts),
         retried_items=sum(count > 1 for count in settled.tries.values()),
@@ -136,6 +163,27 @@ def _rows(outcomes: Sequence[Outcome], label: Callable[[Outcome], str]) -> tuple
     )
 
 
+def _misses(outcomes: Sequence[Outcome]) -> tuple[Misses, ...]:
+    groups: dict[tuple[str, str, str], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.verdict == "failed":
+            groups[outcome.model, outcome.agent, outcome.failure_mode or UNNAMED_MODE].append(outcome)
+    found = [
+        Misses(
+            *group,
+            by_mechanism=_counts(outcome.mechanism for outcome in members),
+            drifts=_counts(outcome.drift.name for outcome in members if outcome.drift),
+        )
+        for group, members in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (one.model, one.agent, -one.total, one.mode)))
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    """Names by their frequency, the commonest first, then by the alphabet."""
+    return dict(sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0])))
+
+
 def _faults(outcomes: Sequence[Outcome]) -> tuple[FaultGroup, ...]:
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
@@ -151,6 +199,14 @@ def _fault_group(kind: str, members: Sequence[Outcome]) -> FaultGroup:
     )
     node_ids = tuple(outcome.node_id for outcome in members)
     return FaultGroup(kind, sentences.most_common(1)[0][0], len(sentences), node_ids)
+
+
+def _pipelines(outcomes: Sequence[Outcome]) -> dict[str, tuple[str, ...]]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.pipeline is not None:
+            groups[outcome.pipeline.word].append(outcome.node_id)
+    return {word: tuple(node_ids) for word, node_ids in sorted(groups.items())}
 
 
 def _spent(attempts: Sequence[Outcome]) -> tuple[Spent, ...]:

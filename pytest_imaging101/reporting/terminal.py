@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_imaging101.reporting.redact import REMOVED
 from pytest_imaging101.reporting.statistics import Rate
-from pytest_imaging101.reporting.summary import FaultGroup, Row, Spent, Summary
+from pytest_imaging101.reporting.summary import FaultGroup, Misses, Row, Spent, Summary
 from pytest_imaging101.reporting.text import one_line
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MIN_WIDTH = 78
 MAX_WARNINGS = 12
+_Group = TypeVar("_Group", Row, Misses)
 _DROPPED_OPTIONS = ("resume", "output", "api-key")
 
 
@@ -30,9 +31,15 @@ def summary_lines(summary: Summary, run_folder: Path, *, width: int = 100, color
         _print_rates(console, summary)
     else:
         _line(console, "nothing was planned")
+    if summary.misses:
+        _heading(console, "misses by failure mode")
+        for name, groups in _by_model(summary.misses).items():
+            _line(console, name)
+            console.print(_misses_table(groups))
     for title, lines in (
         ("ungraded", [line for group in summary.faults for line in _fault_lines(group)]),
         ("skipped", _skipped_lines(summary.skipped)),
+        ("pipelines run again", _pipeline_lines(summary.pipelines)),
         ("warnings", _warning_lines(summary.warnings)),
     ):
         if lines:
@@ -119,6 +126,19 @@ def _domain_table(rows: Sequence[Row]) -> Table:
     return table
 
 
+def _misses_table(groups: Sequence[Misses]) -> Table:
+    """Failure modes of one model by mechanism, the conventions that drifted below theirs."""
+    mechanisms = sorted({mechanism for group in groups for mechanism in group.by_mechanism})
+    table = _table("failure mode", *mechanisms, "all")
+    for group in groups:
+        counts = [str(group.by_mechanism.get(mechanism, "")) for mechanism in mechanisms]
+        table.add_row(*(_text(cell) for cell in (f"  {group.mode}", *counts, str(group.total))))
+        for name, count in group.drifts.items():
+            cells = (f"    {one_line(name, 40)}", *("" for _ in mechanisms), str(count))
+            table.add_row(*(_text(cell) for cell in cells))
+    return table
+
+
 def _cells(rate: Rate) -> list[RenderableType]:
     share = "none" if rate.rate is None else f"{rate.rate:.2f}"
     interval = "" if rate.interval is None else "[{:.2f}, {:.2f}]".format(*rate.interval)
@@ -135,11 +155,9 @@ def _short(rate: Rate) -> str:
 
 def _fault_lines(group: FaultGroup) -> list[str]:
     others = f" (and {group.messages - 1} other sentences)" if group.messages > 1 else ""
-    shown = ", ".join(one_line(node_id, 120) for node_id in group.node_ids[:3])
-    more = f" and {len(group.node_ids) - 3} more" if len(group.node_ids) > 3 else ""
     return [
         f"{len(group.node_ids)} x {one_line(group.kind, 60)}: {one_line(group.message)}{others}",
-        f"    {shown}{more}",
+        _node_ids(group.node_ids),
     ]
 
 
@@ -148,6 +166,27 @@ def _skipped_lines(skipped: Iterable[tuple[str, str]]) -> list[str]:
     for _, reason in skipped:
         by_reason[reason] += 1
     return [f"{count} x {one_line(reason)}" for reason, count in sorted(by_reason.items())]
+
+
+def _pipeline_lines(pipelines: Mapping[str, Sequence[str]]) -> list[str]:
+    """How many submitted programs make what their agent left, and which do not."""
+    sentences = {
+        "agrees": "main.py makes again what the agent left",
+        "differs": "main.py does not make what the agent left",
+        "unknown": "cannot be told",
+    }
+    lines = []
+    for word, node_ids in pipelines.items():
+        lines.append(f"{len(node_ids)} x {sentences[word]}")
+        if word != "agrees":
+            lines.append(_node_ids(node_ids))
+    return lines
+
+
+def _node_ids(node_ids: Sequence[str]) -> str:
+    shown = ", ".join(one_line(node_id, 120) for node_id in node_ids[:3])
+    more = f" and {len(node_ids) - 3} more" if len(node_ids) > 3 else ""
+    return f"    {shown}{more}"
 
 
 def _warning_lines(warnings: Sequence[str]) -> list[str]:
@@ -206,12 +245,12 @@ def _without_options(command: Sequence[str]) -> list[str]:
     return kept
 
 
-def _by_model(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def _by_model(rows: Sequence[_Group]) -> dict[str, list[_Group]]:
     """Rows by what to call their model; the agent is named where one model was driven by several."""
     agents: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         agents[row.model].add(row.agent)
-    groups: dict[str, list[Row]] = defaultdict(list)
+    groups: dict[str, list[_Group]] = defaultdict(list)
     for row in rows:
         name = f"{row.model} ({row.agent})" if len(agents[row.model]) > 1 else row.model
         groups[one_line(name, 80)].append(row)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.fake_endpoint import FakeEndpoint, refuses, says
+from tests.models.fake_endpoint import FakeEndpoint, hangs, refuses, says
 from tests.plugin.runs import junit_cases, outcomes
 from tests.scripted_model import ScriptedModel
 
@@ -104,6 +104,22 @@ def test_prose_without_an_action_ends_as_a_format_error(
     with FakeEndpoint(lambda request, headers: says("I think it is solved.")) as endpoint:
         examine(endpoint.base_url, "--model=m", "--level=L1", tasks=toy_tasks).assert_outcomes(failed=1)
     assert outcomes(pytester.path / "out")["end2end[L1]"]["stop"] == "format_error"
+
+
+def test_an_endpoint_that_never_answers_is_a_fault_and_no_miss(
+    examine: Examine, pytester: pytest.Pytester, toy_tasks: Path
+) -> None:
+    with FakeEndpoint(lambda request, headers: hangs()) as endpoint:
+        examine(
+            endpoint.base_url,
+            "--model=m",
+            "--level=L1",
+            "--attempt-timeout=2",
+            "--retries=0",
+            tasks=toy_tasks,
+        ).assert_outcomes(errors=1)
+    fault = outcomes(pytester.path / "out")["end2end[L1]"]["fault"]
+    assert fault["kind"].startswith("endpoint")
 
 
 def test_nobody_there_is_an_error_with_the_way_out(

@@ -95,6 +95,15 @@ def test_a_resume_with_nothing_to_do_succeeds_as_the_run_did(
     assert pytester.runpytest_subprocess(*arguments, "--model=nop", "--resume=bad").ret == 1
 
 
+def test_a_run_of_another_model_is_not_added_to(pytester: pytest.Pytester, toy_tasks: Path) -> None:
+    arguments = (f"--tasks={toy_tasks}", "--level=L1")
+    pytester.runpytest_subprocess(*arguments, "--model=oracle", "--output=out")
+    result = pytester.runpytest_subprocess(*arguments, "--model=nop", "--resume=out")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --resume: *out is a run of oracle, not of nop*"])
+    assert len(list((pytester.path / "out/attempts").iterdir())) == 1
+
+
 def test_a_changed_limit_makes_a_new_attempt_and_concurrency_does_not(
     pytester: pytest.Pytester, toy_tasks: Path
 ) -> None:

@@ -173,6 +173,29 @@ def test_what_the_agent_left_before_an_error_is_kept(run: Run, pytester: pytest.
     assert [file.read_bytes() for file in kept] == [b"good work"]
 
 
+@pytest.mark.parametrize("returned", ["None", "'done'"])
+def test_an_agent_that_breaks_its_interface_is_a_fault_and_no_miss(
+    run: Run, pytester: pytest.Pytester, returned: str
+) -> None:
+    pytester.makeconftest(
+        f"""
+        import pytest
+
+        @pytest.fixture
+        def agent():
+            class Broken:
+                name, version = "broken", "1"
+                def work(self, brief, sandbox, budget, transcript):
+                    return {returned}
+            return Broken()
+        """
+    )
+    run("--model=oracle", "--level=L1").assert_outcomes(errors=1)
+    fault = outcomes(pytester.path / "out")["end2end[L1]"]["fault"]
+    assert fault["kind"] == "agent"
+    assert f"the agent broken returned {returned}" in fault["message"]
+
+
 def test_a_users_agent_takes_the_attempt(run: Run, pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
@@ -199,6 +222,7 @@ def test_a_users_agent_takes_the_attempt(run: Run, pytester: pytest.Pytester) ->
         """
     )
     run("--model=nop", "--level=L1").assert_outcomes(passed=1)
+    assert outcomes(pytester.path / "out")["end2end[L1]"]["versions"]["agent"] == "own 1"
 
 
 def test_a_worker_that_dies_is_a_fault_and_not_a_miss(run: Run, pytester: pytest.Pytester) -> None:
