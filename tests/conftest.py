@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_imaging101.sandboxes.choose import DEFAULT_IMAGE, Backend
+from pytest_imaging101.sandboxes.environment import cache_folder
 from tests.toy import make_toy_task
 
+_CACHE = cache_folder()
 _SETTINGS = ("MODEL", "BASE_URL", "API_KEY", "OPENAI_API_KEY", "PYTEST_ADDOPTS")
 
 
@@ -17,8 +19,10 @@ _SETTINGS = ("MODEL", "BASE_URL", "API_KEY", "OPENAI_API_KEY", "PYTEST_ADDOPTS")
 def _no_settings_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     """A developer's own model settings must not reach the runs that tests start."""
     for name in list(os.environ):
-        if name in _SETTINGS or (name.startswith("IMAGING101_") and name != "IMAGING101_CACHE"):
+        if name in _SETTINGS or name.startswith("IMAGING101_"):
             monkeypatch.delenv(name)
+    # pytester gives each test a home of its own, where every run would build its environment again.
+    monkeypatch.setenv("IMAGING101_CACHE", str(_CACHE))
 
 
 # Read before the fixture below hides them: the engine for tests, and whether a test may do without.

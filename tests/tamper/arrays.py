@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from pytest_imaging101.sandboxes.base import Sandbox
 from tests.tamper.attack import Attack
 
 HEAD = """
@@ -309,7 +310,7 @@ Path("evil.pth").write_text("import os; os.mkdir('@TASK@/pwned')")
 
 
 def _left_behind(environment: str) -> str:
-    """A detached process that writes the right array for two seconds: it would pass, were it alive."""
+    """A detached process that writes the right array once its command has returned: it would pass, were it alive."""
     return f"""
 save(np.zeros_like(right))
 sys.stdout.flush()
@@ -320,9 +321,12 @@ if os.fork() == 0:
             os.close(descriptor)
         program = "import time, numpy as np\\n" + (
             "right = (np.load('data/raw_data.npz')['y'] - 1.0) / 2.0\\n"
-            "for _ in range(40):\\n"
-            "    np.save('output/reconstruction.npy', right)\\n"
-            "    time.sleep(0.05)\\n"
+            "import os\\n"
+            "for _ in range(3000):\\n"
+            "    if os.path.exists('returned'):\\n"
+            "        break\\n"
+            "    time.sleep(0.01)\\n"
+            "np.save('output/reconstruction.npy', right)\\n"
         )
         os.execve(sys.executable, [sys.executable, "-c", program], {environment})
     os._exit(0)
@@ -330,8 +334,9 @@ os.wait()
 """
 
 
-def _give_it_time() -> None:
-    """The harness's half of a race that the attack must lose: a living process would have won by now."""
+def _tell_that_it_returned(sandbox: Sandbox) -> None:
+    """Let a process that is still alive write, and give it more time than that takes."""
+    sandbox.put({"returned": b""})
     time.sleep(1.0)
 
 
@@ -343,7 +348,7 @@ PROCESSES = (
         "every process of a command is dead when the command returns",
         BOUNDARY,
         script=HEAD + _left_behind("dict(os.environ)"),
-        then=_give_it_time,
+        then=_tell_that_it_returned,
     ),
     Attack(
         "process_left_behind_without_environment",
@@ -352,7 +357,7 @@ PROCESSES = (
         "a process namespace ends with its first process",
         BOUNDARY,
         script=HEAD + _left_behind("{}"),
-        then=_give_it_time,
+        then=_tell_that_it_returned,
         local="declared",
     ),
 )

@@ -49,7 +49,7 @@ class Attack:
     reason: str
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     script: str = ""
-    then: Callable[[], None] | None = None
+    then: Callable[[Sandbox], None] | None = None
     local: Local = "stopped"
 
 
@@ -72,7 +72,7 @@ class Attacker:
                 "run", exit_code=done.exit_code, output=done.output[-5000:], ended_by=done.killed_by
             )
         if self.attack.then is not None:
-            self.attack.then()
+            self.attack.then(sandbox)
         return StopReason.SUBMITTED
 
     def _fill(self, content: str | bytes) -> bytes:
